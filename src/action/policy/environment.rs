@@ -1,0 +1,101 @@
+//! A seeded environment for the learners' tests: arms whose success depends on the domain and on the text.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::{LearntRound, Opinion, Policy};
+use crate::{
+    action::sample::sample,
+    round::{ArmId, Candidate, Context, Domain, Embedding, Mode, Neighbour, Recall, RewardWeights, TaskId, TriedArm},
+};
+
+/// Arms in the environment.
+pub(super) const ARMS: usize = 4;
+
+/// Probability that arm a solves a task of domain d; the last domain's best arm depends on the sign of the text's
+/// first coordinate, which no domain statistic can see.
+const SUCCESS: [[f64; ARMS]; 3] = [[0.8, 0.5, 0.4, 0.2], [0.3, 0.4, 0.8, 0.5], [0.2, 0.5, 0.3, 0.5]];
+
+/// A stream of tasks and the memory of past ones.
+pub(super) struct Environment {
+    rng: ChaCha8Rng,
+    past: Vec<(Embedding, TriedArm)>,
+}
+
+/// A context with `arms` candidates that cost a dollar in a thousand.
+pub(super) fn context(arms: usize) -> Context {
+    let candidate =
+        |arm| Candidate { mode: Mode::Single, arm: ArmId::new(format!("arm-{arm}")).unwrap(), cost_usd: 0.001 };
+    Context {
+        embedding: Embedding::new(vec![1.0, 0.5, 0.0, 0.0]).unwrap(),
+        domain: Domain::unknown(),
+        neighbours: Vec::new(),
+        recall: Recall::Ok,
+        candidates: (0..arms).map(candidate).collect(),
+    }
+}
+
+impl Environment {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { rng: ChaCha8Rng::seed_from_u64(seed), past: Vec::new() }
+    }
+
+    /// The next task as a policy sees it, and each arm's probability of success.
+    pub(super) fn task(&mut self) -> (Context, [f64; ARMS]) {
+        let domain = self.rng.random_range(0..SUCCESS.len());
+        let sign = if self.rng.random() { 1.0 } else { -1.0 };
+        let mut text: Vec<f32> = (0..8).map(|_| self.rng.random_range(-0.2..0.2)).collect();
+        text[0] = sign;
+        let mut success = SUCCESS[domain];
+        if domain == 2 {
+            (success[1], success[3]) = if sign > 0.0 { (0.9, 0.2) } else { (0.2, 0.9) };
+        }
+        let embedding = Embedding::new(text).unwrap();
+        let neighbours = self.recall(&embedding);
+        let domain = Domain::new(format!("domain-{domain}")).unwrap();
+        (Context { embedding, domain, neighbours, ..context(ARMS) }, success)
+    }
+
+    fn recall(&self, embedding: &Embedding) -> Vec<Neighbour> {
+        let mut near: Vec<(f32, usize)> =
+            self.past.iter().enumerate().map(|(seq, (other, _))| (embedding.cosine(other), seq)).collect();
+        near.sort_by(|a, b| b.0.total_cmp(&a.0));
+        near.truncate(10);
+        let neighbour = |(similarity, seq): (f32, usize)| Neighbour {
+            seq: seq as u64,
+            task_id: TaskId::new("past").unwrap(),
+            similarity,
+            outcomes: vec![self.past[seq].1.clone()],
+        };
+        near.into_iter().map(neighbour).collect()
+    }
+
+    /// Runs a policy for `rounds` rounds with reward = `weights.e1` * score; the mean probability of success it got.
+    pub(super) fn run(&mut self, policy: &mut dyn Policy, rounds: u64, weights: RewardWeights) -> f64 {
+        let mut total = 0.0;
+        for _ in 0..rounds {
+            let (context, success) = self.task();
+            let seed = self.rng.random();
+            let Opinion { pmf, voters } = policy.decide(&context, seed).unwrap();
+            let taken = sample(&pmf, seed).unwrap();
+            let score = if self.rng.random_bool(success[taken]) { 1.0 } else { 0.0 };
+            let arm = context.candidates[taken].arm.clone();
+            let cost_usd = context.candidates[taken].cost_usd;
+            let reward = weights.reward(score, cost_usd);
+            policy.learn(&LearntRound {
+                context: &context,
+                mode: Mode::Single,
+                arm: &arm,
+                propensity: pmf[taken],
+                voters: &voters,
+                score,
+                reward,
+                weights,
+            });
+            let tried = TriedArm { mode: Mode::Single, arm, score, cost_usd, trace: String::new() };
+            self.past.push((context.embedding.clone(), tried));
+            total += success[taken];
+        }
+        total / rounds as f64
+    }
+}

@@ -1,0 +1,60 @@
+//! `GET /v1/decisions/{id}`: why this arm, and what came of it.
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use serde_json::{Value, json};
+
+use super::{ApiState, Problem};
+use crate::{
+    round::{DecisionId, Recall, VoterView},
+    router::{Decided, Explanation},
+};
+
+pub(super) async fn explain(State(state): State<ApiState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let Explanation { decided, outcome, feedback } = state.router.explain(id.parse::<DecisionId>()?).await?;
+    let Decided { task, context, decision } = decided;
+    let (recall, recall_error) = match &context.recall {
+        Recall::Ok if context.neighbours.is_empty() => ("empty", None),
+        Recall::Ok => ("ok", None),
+        Recall::Unavailable(reason) => ("unavailable", Some(reason.clone())),
+    };
+    let voter = |view: &VoterView| {
+        let shares = context.candidates.iter().zip(&view.pmf);
+        let pmf: Vec<_> =
+            shares.map(|(candidate, p)| json!({"mode": candidate.mode, "arm": candidate.arm, "p": p})).collect();
+        json!({"policy": view.policy, "weight": view.weight, "pmf": pmf})
+    };
+    Ok(Json(json!({
+        "task": {
+            "id": task.id,
+            "domain": task.domain,
+            "prompt": task.prompt(),
+            "messages": task.messages,
+            "metadata": task.metadata,
+            "constraints": task.constraints,
+        },
+        "context": {
+            "recall": recall,
+            "recall_error": recall_error,
+            "neighbours": context.neighbours,
+            "candidates": context.candidates,
+        },
+        "decision": {
+            "id": decision.id,
+            "mode": decision.mode,
+            "arm": decision.arm,
+            "propensity": decision.propensity,
+            "reason": decision.reason,
+            "policy": decision.policy,
+            "learnt_rounds": decision.learnt_rounds,
+            // JavaScript reads numbers as doubles, which cannot hold 64 bits.
+            "seed": decision.seed.to_string(),
+            "pmf": decision.pmf,
+            "voters": decision.voters.iter().map(voter).collect::<Vec<_>>(),
+        },
+        "outcome": outcome,
+        "feedback": feedback,
+    })))
+}

@@ -1,0 +1,51 @@
+//! `POST /v1/feedback`: what an answer was worth, from the caller that ran the model.
+
+use axum::{Json, extract::State};
+use serde::{Deserialize, Serialize};
+
+use super::{ApiState, Problem, request::Body};
+use crate::{
+    round::{DecisionId, Feedback},
+    router::ClientFeedback,
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FeedbackRequest {
+    decision_id: String,
+    #[serde(default)]
+    score: Option<f64>,
+    #[serde(default)]
+    output: Option<String>,
+    #[serde(default)]
+    cost_usd: Option<f64>,
+    #[serde(default)]
+    latency_ms: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct FeedbackAnswer {
+    status: &'static str,
+    learnt: bool,
+    #[serde(flatten)]
+    feedback: Feedback,
+}
+
+pub(super) async fn give(
+    State(state): State<ApiState>,
+    Body(request): Body<FeedbackRequest>,
+) -> Result<Json<FeedbackAnswer>, Problem> {
+    let said = ClientFeedback {
+        decision_id: request.decision_id.parse::<DecisionId>()?,
+        score: request.score,
+        output: request.output,
+        cost_usd: request.cost_usd,
+        latency_ms: request.latency_ms,
+    };
+    let acknowledged = state.router.feedback(said).await?;
+    Ok(Json(FeedbackAnswer {
+        status: if acknowledged.stored { "stored" } else { "duplicate" },
+        learnt: acknowledged.learnt,
+        feedback: acknowledged.feedback,
+    }))
+}

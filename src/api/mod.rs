@@ -1,0 +1,102 @@
+//! The HTTP surface: one file per resource, one table of errors.
+//!
+//! Handlers check and translate; the router does the work. Every error is an RFC 9457 problem document that says
+//! what to do.
+
+mod decisions;
+mod events;
+mod feedback;
+mod ops;
+mod problem;
+mod regret;
+mod request;
+mod stream;
+mod tasks;
+
+use std::{sync::Arc, time::Instant};
+
+use arc_swap::ArcSwapOption;
+use axum::{
+    Router as Routes,
+    extract::{DefaultBodyLimit, MatchedPath, Request},
+    middleware::{self, Next},
+    response::Response,
+    routing::{get, post},
+};
+use metrics_exporter_prometheus::PrometheusHandle;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::{dashboard, router::Router, telemetry::Metric};
+
+pub use problem::Problem;
+
+/// Limits of the HTTP surface.
+#[derive(Debug, Clone, Copy)]
+pub struct ApiLimits {
+    /// The largest request body, in bytes, streams excepted.
+    pub body_bytes_max: usize,
+    /// The longest line of a stream, in bytes.
+    pub line_bytes_max: usize,
+    /// Tasks of one stream in flight.
+    pub stream_concurrency: usize,
+}
+
+/// How far a run of known length is, for the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Progress {
+    /// Tasks done.
+    pub done: u64,
+    /// Tasks in all.
+    pub total: u64,
+}
+
+/// What handlers share.
+#[derive(Clone)]
+pub struct ApiState {
+    /// The loop.
+    pub router: Arc<Router>,
+    /// Limits.
+    pub limits: ApiLimits,
+    /// Renders the metrics, where a recorder is installed.
+    pub metrics: Option<PrometheusHandle>,
+    /// Set by a run of known length.
+    pub progress: Arc<ArcSwapOption<Progress>>,
+    /// Cancelled when the server stops, so that live event streams end.
+    pub stopping: CancellationToken,
+    /// When the server started.
+    pub started: Instant,
+}
+
+/// All routes.
+pub fn routes(state: ApiState) -> Routes {
+    let limit = state.limits.body_bytes_max;
+    Routes::new()
+        .route("/v1/tasks", post(tasks::run))
+        .route("/v1/route", post(tasks::route))
+        .route("/v1/feedback", post(feedback::give))
+        .route("/v1/decisions/{id}", get(decisions::explain))
+        .route("/v1/regret", get(regret::report))
+        .route("/v1/events", get(events::watch))
+        .route("/healthz", get(ops::healthz))
+        .route("/readyz", get(ops::readyz))
+        .route("/metrics", get(ops::metrics))
+        .layer(DefaultBodyLimit::max(limit))
+        // A stream may be of any length; its lines are limited one by one.
+        .route("/v1/tasks/stream", post(stream::run).layer(DefaultBodyLimit::disable()))
+        .merge(dashboard::routes())
+        .fallback(problem::no_such_route)
+        .method_not_allowed_fallback(problem::wrong_method)
+        .layer(middleware::from_fn(count))
+        .layer(CatchPanicLayer::custom(problem::panicked))
+        .with_state(state)
+}
+
+async fn count(request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map_or("unmatched".into(), |path| path.as_str().to_owned());
+    let response = next.run(request).await;
+    let status = response.status().as_u16().to_string();
+    metrics::counter!(Metric::HttpRequests.name(), "route" => route, "status" => status).increment(1);
+    response
+}

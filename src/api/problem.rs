@@ -1,0 +1,167 @@
+//! The error table: RFC 9457 problem documents with stable types.
+
+use std::any::Any;
+
+use axum::{
+    Json,
+    http::{StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    round::Invalid,
+    router::{CatalogueError, EmbeddingError, JournalError, RouterError},
+};
+
+/// A problem document. `detail` says what happened and what to do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Problem {
+    /// A stable name, `urn:pointsman:problem:NAME`.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The same in words.
+    title: &'static str,
+    /// The HTTP status.
+    status: u16,
+    /// What happened and what to do.
+    detail: String,
+    /// What else helps, such as the decision's id.
+    #[serde(flatten, skip_serializing_if = "Map::is_empty")]
+    more: Map<String, Value>,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, name: &str, title: &'static str, detail: impl Into<String>) -> Self {
+        let kind = format!("urn:pointsman:problem:{name}");
+        Self { kind, title, status: status.as_u16(), detail: detail.into(), more: Map::new() }
+    }
+
+    pub(super) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.more.insert(key.into(), value.into());
+        self
+    }
+
+    pub(super) fn invalid_json(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid-json", "The body is not the JSON that is expected", detail)
+    }
+
+    pub(super) fn invalid_utf8(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid-utf8", "The text is not UTF-8", detail)
+    }
+
+    pub(super) fn too_large(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "The request is too large", detail)
+    }
+
+    pub(super) fn media_type() -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported-media-type",
+            "The body must be JSON",
+            "send the header `Content-Type: application/json`",
+        )
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, [(header::CONTENT_TYPE, "application/problem+json")], Json(self)).into_response()
+    }
+}
+
+impl From<Invalid> for Problem {
+    fn from(invalid: Invalid) -> Self {
+        let detail = invalid.to_string();
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-request", "A field is not valid", detail)
+            .with("field", invalid.field)
+    }
+}
+
+impl From<RouterError> for Problem {
+    fn from(error: RouterError) -> Self {
+        let detail = error.to_string();
+        match error {
+            RouterError::Invalid(invalid) => invalid.into(),
+            RouterError::Arm(CatalogueError::Unknown { .. } | CatalogueError::Twice(_)) => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown-arm", "There is no such arm", detail)
+            }
+            RouterError::UnknownDomain { .. } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown-domain", "There is no such domain", detail)
+            }
+            RouterError::UnknownDecision(_) => {
+                Self::new(StatusCode::NOT_FOUND, "unknown-decision", "There is no such decision", detail)
+            }
+            RouterError::KeyReused(_) => {
+                Self::new(StatusCode::CONFLICT, "idempotency-key-reused", "The key belongs to another task", detail)
+            }
+            RouterError::StillRunning(_) => {
+                Self::new(StatusCode::CONFLICT, "still-running", "The same task is running", detail)
+            }
+            RouterError::Embedding(error) => embedding(&error, detail),
+            RouterError::Journal(error) => journal(&error, detail),
+            RouterError::Internal(_) => internal(&detail),
+        }
+    }
+}
+
+fn embedding(error: &EmbeddingError, detail: String) -> Problem {
+    match error {
+        EmbeddingError::Busy { .. } => {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "Too many tasks are waiting", detail)
+        }
+        EmbeddingError::Invalid(_) => {
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-request", "A field is not valid", detail)
+                .with("field", "prompt")
+        }
+        _ => internal(&detail),
+    }
+}
+
+fn journal(error: &JournalError, detail: String) -> Problem {
+    match error {
+        JournalError::DiskFull => Problem::new(
+            StatusCode::INSUFFICIENT_STORAGE,
+            "storage-full",
+            "The disk is full, so nothing was acknowledged",
+            detail,
+        ),
+        JournalError::Closed => {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "The daemon is stopping", detail)
+        }
+        JournalError::Open { .. }
+        | JournalError::Newer { .. }
+        | JournalError::Damaged { .. }
+        | JournalError::Other(_) => internal(&detail),
+    }
+}
+
+fn internal(detail: &str) -> Problem {
+    tracing::error!(%detail, "a request failed");
+    Problem::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "internal",
+        "Something failed here",
+        "the daemon's log says what happened; the request may be sent again",
+    )
+}
+
+pub(super) async fn no_such_route(uri: Uri) -> Problem {
+    let detail = format!("{} is not a route; see README.md for the list", uri.path());
+    Problem::new(StatusCode::NOT_FOUND, "no-such-route", "There is no such route", detail)
+}
+
+pub(super) async fn wrong_method() -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method-not-allowed",
+        "The route takes another method",
+        "tasks, routes and feedback are POSTed, everything else is fetched with GET",
+    )
+}
+
+pub(super) fn panicked(_: Box<dyn Any + Send>) -> Response {
+    internal("a handler panicked").into_response()
+}

@@ -1,0 +1,101 @@
+//! From bytes to checked requests, with errors that name the field.
+
+use axum::{
+    body::Bytes,
+    extract::{FromRequest, Request, rejection::BytesRejection},
+    http::{HeaderMap, header},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+
+use super::Problem;
+use crate::round::{Constraints, Domain, IdempotencyKey, Invalid, Message, Metadata, RewardWeights, Task, TaskId};
+
+/// A task as clients write it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TaskRequest {
+    #[serde(default)]
+    id: Option<TaskId>,
+    #[serde(default)]
+    domain: Option<Domain>,
+    #[serde(default)]
+    prompt: Option<String>,
+    #[serde(default)]
+    messages: Option<Vec<Message>>,
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    constraints: Constraints,
+    #[serde(default)]
+    reward: Option<RewardWeights>,
+    #[serde(default)]
+    idempotency_key: Option<IdempotencyKey>,
+}
+
+impl TaskRequest {
+    /// Checks it. The `Idempotency-Key` header counts where the body has no key of its own.
+    pub(super) fn into_task(self, headers: &HeaderMap) -> Result<Task, Problem> {
+        let messages = match (self.prompt, self.messages) {
+            (Some(prompt), None) => vec![Message { role: "user".into(), content: prompt }],
+            (None, Some(messages)) => messages,
+            (None, None) => return Err(Invalid::new("prompt", "is missing; send `prompt` or `messages`").into()),
+            (Some(_), Some(_)) => return Err(Invalid::new("messages", "cannot come with `prompt`; send one").into()),
+        };
+        let header_key = headers
+            .get("idempotency-key")
+            .map(|value| value.to_str().map_err(|_| Invalid::new("Idempotency-Key", "must be printable ASCII")))
+            .transpose()?
+            .map(IdempotencyKey::new)
+            .transpose()?;
+        let task = Task {
+            id: self.id.unwrap_or_else(TaskId::generate),
+            domain: self.domain.unwrap_or_else(Domain::unknown),
+            messages,
+            metadata: self.metadata,
+            constraints: self.constraints,
+            reward: self.reward,
+            idempotency_key: self.idempotency_key.or(header_key),
+        };
+        task.validate()?;
+        Ok(task)
+    }
+}
+
+/// Reads JSON; the problem names the field and the place.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        Problem::invalid_utf8(format!("byte {} is not UTF-8; encode the request as UTF-8", error.valid_up_to()))
+    })?;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let path = error.path().to_string();
+        let place = if path == "." { String::new() } else { format!("{path}: ") };
+        Problem::invalid_json(format!("{place}{}", error.inner()))
+    })?;
+    deserializer.end().map_err(|error| Problem::invalid_json(format!("after the first value: {error}")))?;
+    Ok(value)
+}
+
+/// A JSON body of a stated type.
+pub(super) struct Body<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let json = request
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .is_none_or(|value| value.to_str().is_ok_and(|text| text.contains("json")));
+        if !json {
+            return Err(Problem::media_type());
+        }
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| match rejection {
+            BytesRejection::FailedToBufferBody(failed) if failed.status().as_u16() == 413 => {
+                Problem::too_large("the body is over server.body_bytes_max; send less, or raise the limit")
+            }
+            other => Problem::invalid_json(format!("the body could not be read: {other}")),
+        })?;
+        parse(&bytes).map(Self)
+    }
+}

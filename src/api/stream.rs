@@ -1,0 +1,192 @@
+//! `POST /v1/tasks/stream`: NDJSON in, NDJSON out, of any length.
+//!
+//! A line's answer is written as soon as its task is finished, or in input order with `?order=input`. A bad line
+//! answers with a problem under its line number and the stream goes on. While as many tasks are in flight as the
+//! limit allows, no more of the body is read, so a fast client is slowed to the pace of the workers.
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{Query, State},
+    http::{HeaderMap, header},
+    response::{IntoResponse, Response},
+};
+use futures::{Stream, StreamExt, stream};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    ApiState, Problem,
+    request::{TaskRequest, parse},
+    tasks::{TaskAnswer, answer},
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Options {
+    #[serde(default)]
+    order: Order,
+}
+
+#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Order {
+    #[default]
+    Finished,
+    Input,
+}
+
+#[derive(Serialize)]
+struct Line {
+    line: u64,
+    #[serde(flatten)]
+    answer: Option<TaskAnswer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<Problem>,
+}
+
+pub(super) async fn run(State(state): State<ApiState>, request: axum::extract::Request) -> Result<Response, Problem> {
+    let Query(Options { order }) = Query::try_from_uri(request.uri())
+        .map_err(|error| Problem::invalid_json(format!("query: {error}; the option is order=input|finished")))?;
+    let concurrency = state.limits.stream_concurrency;
+    let lines = lines(request.into_body().into_data_stream(), state.limits.line_bytes_max);
+    let answers = lines.map(move |(number, line)| {
+        let state = state.clone();
+        async move { one(&state, number, line).await }
+    });
+    let body = match order {
+        Order::Finished => Body::from_stream(answers.buffer_unordered(concurrency)),
+        Order::Input => Body::from_stream(answers.buffered(concurrency)),
+    };
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+}
+
+async fn one(state: &ApiState, line: u64, bytes: Result<Bytes, Problem>) -> Result<Bytes, std::convert::Infallible> {
+    let answered = async {
+        let task = parse::<TaskRequest>(&bytes?)?.into_task(&HeaderMap::new())?;
+        answer(state.router.run(task).await?)
+    };
+    let line = match answered.await {
+        Ok(answer) => Line { line, answer: Some(answer), problem: None },
+        Err(problem) => Line { line, answer: None, problem: Some(problem) },
+    };
+    let mut text = serde_json::to_vec(&line).unwrap_or_else(|error| {
+        // Answers hold only finite numbers and text, so this cannot happen; if it does, it must be seen.
+        tracing::error!(%error, "an answer could not be written");
+        b"{}".to_vec()
+    });
+    text.push(b'\n');
+    Ok(text.into())
+}
+
+type Numbered = (u64, Result<Bytes, Problem>);
+
+/// Splits a body into numbered lines, counted from 1. Blank lines are passed over; one that is too long is a problem
+/// and its rest is passed over.
+fn lines<E: std::fmt::Display>(
+    chunks: impl Stream<Item = Result<Bytes, E>> + Send + Unpin,
+    line_bytes_max: usize,
+) -> impl Stream<Item = Numbered> + Send {
+    let splitter = Splitter { buffer: Vec::new(), number: 0, skipping: false, line_bytes_max };
+    stream::unfold((chunks, splitter, false), |(mut chunks, mut splitter, ended)| async move {
+        if ended {
+            return None;
+        }
+        let (found, ended) = match chunks.next().await {
+            Some(Ok(chunk)) => (splitter.push(&chunk), false),
+            Some(Err(error)) => {
+                // The client went away; whole lines so far were answered or are being worked on.
+                tracing::info!(%error, "a task stream broke off");
+                (vec![], true)
+            }
+            None => (splitter.end(), true),
+        };
+        Some((stream::iter(found), (chunks, splitter, ended)))
+    })
+    .flatten()
+}
+
+struct Splitter {
+    buffer: Vec<u8>,
+    number: u64,
+    skipping: bool,
+    line_bytes_max: usize,
+}
+
+impl Splitter {
+    fn push(&mut self, chunk: &[u8]) -> Vec<Numbered> {
+        let mut found = Vec::new();
+        let mut parts = chunk.split(|byte| *byte == b'\n').peekable();
+        while let Some(part) = parts.next() {
+            let complete = parts.peek().is_some();
+            if !self.skipping && self.buffer.len() + part.len() > self.line_bytes_max {
+                self.skipping = true;
+                self.buffer = Vec::new();
+                let detail = format!("the line is over {} bytes and was passed over", self.line_bytes_max);
+                found.push((self.number + 1, Err(Problem::too_large(detail))));
+            }
+            if !self.skipping {
+                self.buffer.extend_from_slice(part);
+            }
+            if complete {
+                self.finish(&mut found);
+            }
+        }
+        found
+    }
+
+    fn finish(&mut self, found: &mut Vec<Numbered>) {
+        self.number += 1;
+        let line = std::mem::take(&mut self.buffer);
+        if !std::mem::take(&mut self.skipping) && !line.trim_ascii().is_empty() {
+            found.push((self.number, Ok(line.into())));
+        }
+    }
+
+    fn end(&mut self) -> Vec<Numbered> {
+        let mut found = Vec::new();
+        self.finish(&mut found);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn split(chunks: &[&[u8]], max: usize) -> Vec<(u64, Option<Vec<u8>>)> {
+        let mut splitter = Splitter { buffer: vec![], number: 0, skipping: false, line_bytes_max: max };
+        let mut found: Vec<_> = chunks.iter().flat_map(|chunk| splitter.push(chunk)).collect();
+        found.extend(splitter.end());
+        found.into_iter().map(|(number, line)| (number, line.ok().map(|bytes| bytes.to_vec()))).collect()
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_a_problem_and_the_next_one_is_read() {
+        let found = split(&[b"ok\n12345", b"6789\nok2\n\n", b"last"], 6);
+        let ok = |text: &str| Some(text.as_bytes().to_vec());
+        assert_eq!(found, [(1, ok("ok")), (2, None), (3, ok("ok2")), (5, ok("last"))]);
+    }
+
+    proptest! {
+        #[test]
+        fn lines_do_not_depend_on_where_chunks_end(
+            text in "[ab\n]{0,60}",
+            cuts in prop::collection::vec(0usize..60, 0..6),
+        ) {
+            let mut cuts: Vec<_> = cuts.into_iter().filter(|cut| *cut < text.len()).collect();
+            cuts.sort_unstable();
+            let mut chunks = vec![];
+            let mut rest = text.as_bytes();
+            let mut taken = 0;
+            for cut in cuts {
+                let (head, tail) = rest.split_at(cut - taken);
+                chunks.push(head);
+                rest = tail;
+                taken = cut;
+            }
+            chunks.push(rest);
+            prop_assert_eq!(split(&chunks, 8), split(&[text.as_bytes()], 8));
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! A running daemon: the router behind its HTTP server, for `serve` and `demo`.
+
+use std::{collections::HashMap, io::ErrorKind, net::SocketAddr, sync::Arc, time::Duration, time::Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use arc_swap::ArcSwapOption;
+use pointsman::{
+    action::policy::{PolicySettings, build},
+    api::{ApiLimits, ApiState, routes},
+    arms::{
+        Arm, Catalogue,
+        worker::{OpenAiSettings, OpenAiWorker, Recorded, ReplayedWorker, ScriptedSettings, ScriptedWorker, Worker},
+    },
+    config::{ArmConfig, Config, WorkerConfig},
+    context::embedding::{EmbeddingPool, EmbeddingSettings},
+    feedback::verifier::{Registry, Sandbox},
+    memory::{EdgeMemory, Memory, MemoryError},
+    replay::Dataset,
+    router::{Opened, Router, RouterParts, RouterSettings},
+    telemetry,
+};
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    folders::{DataFolder, Folders},
+    models, progress,
+};
+
+/// A daemon that takes requests.
+pub(super) struct Daemon {
+    pub address: SocketAddr,
+    pub opened: Opened,
+    pub state: ApiState,
+    server: JoinHandle<std::io::Result<()>>,
+    shutdown: Duration,
+    _data: DataFolder,
+}
+
+impl Daemon {
+    /// Puts the parts together, folds the journal and starts to listen.
+    pub(super) async fn start(config: &Config, folders: &Folders, data: DataFolder) -> Result<Self> {
+        let listener = listen(config.listen).await?;
+        let address = listener.local_addr().context("the listening address is unknown")?;
+        let metrics = telemetry::install_recorder().context("metrics cannot be recorded")?;
+        let parts = parts(config, folders, &data)?;
+        let settings = RouterSettings {
+            reward: config.reward,
+            domains: config.domains.keys().cloned().collect(),
+            memory_cap: config.memory_cap,
+            journal: data.path.join("journal.sqlite"),
+            synchronous: config.synchronous,
+        };
+        let bar = progress::bar(0, "reading the journal");
+        let (router, opened) = Router::open(parts, settings, |done, total| {
+            bar.set_length(total);
+            bar.set_position(done);
+        })
+        .await?;
+        bar.finish_and_clear();
+        let state = ApiState {
+            router,
+            limits: ApiLimits {
+                body_bytes_max: config.body_bytes_max,
+                line_bytes_max: config.line_bytes_max,
+                stream_concurrency: config.stream_concurrency,
+            },
+            metrics: Some(metrics),
+            progress: Arc::new(ArcSwapOption::empty()),
+            stopping: CancellationToken::new(),
+            started: Instant::now(),
+        };
+        let stopping = state.stopping.clone();
+        let served = axum::serve(listener, routes(state.clone()));
+        let server = tokio::spawn(served.with_graceful_shutdown(stopping.cancelled_owned()).into_future());
+        let shutdown = Duration::from_millis(config.shutdown_ms);
+        Ok(Self { address, opened, state, server, shutdown, _data: data })
+    }
+
+    /// Stops taking requests, finishes those in flight within the deadline, learns the last round, flushes and closes.
+    pub(super) async fn stop(self) -> Result<()> {
+        let Self { state, mut server, shutdown, .. } = self;
+        state.stopping.cancel();
+        if tokio::time::timeout(shutdown, &mut server).await.is_err() {
+            tracing::warn!("some requests did not finish in time and were cut off");
+            server.abort();
+        }
+        if tokio::time::timeout(shutdown, state.router.close()).await.is_err() {
+            bail!("some rounds did not finish within {shutdown:?}; their decisions are in the journal");
+        }
+        Ok(())
+    }
+}
+
+/// Ends at Ctrl-C or SIGTERM.
+pub(super) async fn asked_to_stop() {
+    let interrupt = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut terminate) => tokio::select! { _ = interrupt => {}, _ = terminate.recv() => {} },
+            Err(_) => drop(interrupt.await),
+        }
+    }
+    #[cfg(not(unix))]
+    drop(interrupt.await);
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let advice = match error.kind() {
+            ErrorKind::AddrInUse => "another program uses it: stop that one, or choose a port with --listen",
+            ErrorKind::PermissionDenied => "ports below 1024 need privileges: choose a higher one with --listen",
+            _ => "choose another address with --listen",
+        };
+        anyhow!("cannot listen on {address} ({error}): {advice}")
+    })
+}
+
+fn parts(config: &Config, folders: &Folders, data: &DataFolder) -> Result<RouterParts> {
+    let embedding = EmbeddingSettings {
+        sessions: config.embedding_sessions,
+        max_tokens: config.embedding_max_tokens,
+        cache_entries: config.embedding_cache_entries,
+        ..EmbeddingSettings::new(&folders.cache)
+    };
+    let files = models::find_or_fetch(folders, &embedding)?;
+    let embedder = EmbeddingPool::start(files, &embedding)?;
+    let sandbox = Arc::new(Sandbox::new(config.sandbox, Some(&folders.cache.join("verifiers")))?);
+    let registry = Registry::load(sandbox, &config.default_verifiers, &config.domains)?;
+    let memory = memory(config, data, &embedder)?;
+    let catalogue = Catalogue::new(arms(&config.arms)?)?;
+    let policy = build(&config.policy, &PolicySettings::default()).context("policy.name")?;
+    Ok(RouterParts { embedder, memory, catalogue, registry, policy })
+}
+
+/// Opens memory; a damaged folder, or one of other settings, is put aside, since the journal rebuilds it.
+fn memory(config: &Config, data: &DataFolder, embedder: &EmbeddingPool) -> Result<Arc<dyn Memory>> {
+    let folder = data.path.join("memory");
+    let open = || EdgeMemory::open(&folder, embedder.model_id(), embedder.dimension(), config.memory_cap);
+    match open() {
+        Ok(memory) => Ok(Arc::new(memory)),
+        Err(MemoryError::Corrupt { reason, .. }) => {
+            let aside = data.path.join("memory.damaged");
+            tracing::warn!(%reason, aside = %aside.display(), "memory is put aside and rebuilt from the journal");
+            let _ = std::fs::remove_dir_all(&aside);
+            std::fs::rename(&folder, &aside)
+                .with_context(|| format!("cannot move {} aside; delete it", folder.display()))?;
+            Ok(Arc::new(open()?))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn arms(configs: &[ArmConfig]) -> Result<Vec<Arm>> {
+    let client = reqwest::Client::builder().build().context("the HTTP client cannot start")?;
+    let mut datasets: HashMap<_, Arc<Dataset>> = HashMap::new();
+    let mut arms = Vec::with_capacity(configs.len());
+    for (index, config) in configs.iter().enumerate() {
+        let worker: Arc<dyn Worker> = match &config.worker {
+            WorkerConfig::OpenAi { base_url, model, api_key, timeout_ms } => {
+                let settings = OpenAiSettings {
+                    base_url: base_url.clone(),
+                    model: model.clone(),
+                    api_key: api_key.clone(),
+                    timeout_ms: *timeout_ms,
+                };
+                Arc::new(OpenAiWorker::new(settings, client.clone()))
+            }
+            WorkerConfig::Scripted { skill, default_skill, latency_ms } => {
+                Arc::new(ScriptedWorker::new(ScriptedSettings {
+                    skill: skill.clone(),
+                    default_skill: *default_skill,
+                    latency_ms: *latency_ms,
+                    seed: index as u64,
+                }))
+            }
+            WorkerConfig::Replay { dataset, model } => {
+                let read = match datasets.get(dataset) {
+                    Some(read) => Arc::clone(read),
+                    None => {
+                        let read = Arc::new(Dataset::read(dataset, None)?);
+                        datasets.insert(dataset.clone(), Arc::clone(&read));
+                        read
+                    }
+                };
+                Arc::new(ReplayedWorker::new(recorded(&read, model)?))
+            }
+        };
+        arms.push(Arm { id: config.id.clone(), prices: config.prices, worker });
+    }
+    Ok(arms)
+}
+
+/// One model's outcomes by task id.
+fn recorded(dataset: &Dataset, model: &str) -> Result<HashMap<String, Recorded>> {
+    let Some(place) = dataset.models.iter().position(|known| known.arm.as_str() == model) else {
+        let known: Vec<_> = dataset.models.iter().map(|model| model.arm.as_str()).collect();
+        bail!("dataset {} has no model {model:?}; it has: {}", dataset.name, known.join(", "));
+    };
+    let record = |task: &pointsman::replay::DatasetTask| {
+        let result = task.results[place];
+        (task.id.to_string(), Recorded { text: None, score: result.score, cost_usd: Some(result.cost_usd) })
+    };
+    Ok(dataset.tasks.iter().map(record).collect())
+}

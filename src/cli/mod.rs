@@ -1,0 +1,92 @@
+//! The command line: the only part that prints, reads the environment and picks folders.
+
+mod daemon;
+mod dataset;
+mod demo;
+mod folders;
+mod models;
+mod progress;
+mod replay;
+mod serve;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use folders::Folders;
+
+/// Exit code for a wrong configuration or command line (`EX_USAGE` of sysexits).
+const EXIT_USAGE: u8 = 64;
+
+/// An online contextual-bandit router for LLM work.
+#[derive(Parser)]
+#[command(
+    version,
+    about,
+    after_help = "Examples:
+  pointsman demo                                   watch the whole loop on generated tasks
+  pointsman serve --config pointsman.toml          route your own tasks
+  pointsman replay --dataset DIR --policy ensemble measure a policy on recorded outcomes"
+)]
+struct Arguments {
+    /// Where models and compiled verifiers are kept [default: the user's cache folder].
+    #[arg(long, global = true, value_name = "DIR", env = "POINTSMAN_CACHE_DIR")]
+    cache_dir: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the whole loop on generated tasks with five scripted workers.
+    Demo(demo::DemoArguments),
+    /// Run the daemon.
+    Serve(serve::ServeArguments),
+    /// Report every problem of a configuration file at once.
+    CheckConfig(serve::CheckArguments),
+    /// Replay policies over a dataset of recorded outcomes.
+    Replay(replay::ReplayArguments),
+    /// Turn a dataset into lines for /v1/tasks/stream.
+    Dataset(dataset::DatasetArguments),
+    /// Manage the embedding model.
+    Models(models::ModelsArguments),
+}
+
+/// Runs the command line.
+pub fn run() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let shown = error.print();
+            let asked = !error.use_stderr();
+            return if asked && shown.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_USAGE) };
+        }
+    };
+    let filter = EnvFilter::try_from_env("POINTSMAN_LOG").unwrap_or_else(|_| EnvFilter::new("warn,pointsman=info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&anyhow::anyhow!("cannot start: {error}")),
+    };
+    let finished = runtime.block_on(async {
+        let folders = Folders::find(arguments.cache_dir)?;
+        match arguments.command {
+            Command::Demo(arguments) => demo::run(arguments, &folders).await,
+            Command::Serve(arguments) => serve::run(arguments, &folders).await,
+            Command::CheckConfig(arguments) => serve::check(&arguments),
+            Command::Replay(arguments) => replay::run(arguments, &folders).await,
+            Command::Dataset(arguments) => dataset::run(&arguments),
+            Command::Models(arguments) => models::run(arguments, &folders),
+        }
+    });
+    match finished {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("pointsman: {error:#}");
+    if error.is::<pointsman::config::Problems>() { ExitCode::from(EXIT_USAGE) } else { ExitCode::FAILURE }
+}

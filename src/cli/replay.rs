@@ -1,0 +1,172 @@
+//! `pointsman replay`: measures policies on a dataset of recorded outcomes.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use pointsman::{
+    action::policy::{PolicySettings, build},
+    context::embedding::{EmbeddingPool, EmbeddingSettings},
+    replay::{
+        Dataset, PolicyReport, Progress, ReplayOptions, baselines,
+        embedding_cache::{CacheKey, Cached, load, store},
+        run as replay,
+    },
+    round::{Embedding, RewardWeights},
+};
+
+use super::{folders::Folders, models, progress};
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  pointsman replay --dataset llmrouter                           the ensemble, five shuffled cold starts
+  pointsman replay --dataset llmrouter --policy lin_ucb --policy memory_knn --reward 1,0
+  pointsman replay --dataset llmrouter --split test --policy fixed:gemma-2-9b-it --seeds 1 --json out.json
+
+Policies: uniform, fixed:MODEL, lin_ucb, memory_knn, domain_prior, hybrid_linear, ensemble.")]
+pub(super) struct ReplayArguments {
+    /// The dataset's folder: tasks.jsonl[.gz], results.csv[.gz], models.json.
+    #[arg(long, value_name = "DIR")]
+    dataset: PathBuf,
+    /// Only this split of it.
+    #[arg(long, value_name = "S")]
+    split: Option<String>,
+    /// A policy to replay; can be repeated.
+    #[arg(long, value_name = "P", default_value = "ensemble")]
+    policy: Vec<String>,
+    /// Shuffled orders, seeds 0 to N - 1; means are over them.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    seeds: u64,
+    /// Weights of the reward, e1 * score + e2 * dollars.
+    #[arg(long, value_name = "e1,e2", default_value = "1,-0.1", value_parser = weights, allow_hyphen_values = true)]
+    reward: RewardWeights,
+    /// Write one JSON object a policy, as an array.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn weights(text: &str) -> Result<RewardWeights, String> {
+    let (e1, e2) = text.split_once(',').ok_or("must be two numbers, such as 1,-0.1")?;
+    let number = |text: &str| text.trim().parse::<f64>().map_err(|error| format!("{text:?}: {error}"));
+    let weights = RewardWeights { e1: number(e1)?, e2: number(e2)? };
+    weights.validate().map_err(|error| error.to_string())?;
+    Ok(weights)
+}
+
+pub(super) async fn run(arguments: ReplayArguments, folders: &Folders) -> Result<()> {
+    let settings = PolicySettings::default();
+    for policy in &arguments.policy {
+        build(policy, &settings)?;
+    }
+    let dataset = Dataset::read(&arguments.dataset, arguments.split.as_deref())?;
+    for policy in &arguments.policy {
+        let arm = policy.strip_prefix("fixed:");
+        if let Some(arm) = arm.filter(|arm| !dataset.models.iter().any(|model| model.arm.as_str() == *arm)) {
+            let known: Vec<_> = dataset.models.iter().map(|model| model.arm.as_str()).collect();
+            bail!("{} has no model {arm:?}; it has: {}", dataset.name, known.join(", "));
+        }
+    }
+    let left_out = match dataset.skipped_without_prompt {
+        0 => String::new(),
+        skipped => format!(" ({skipped} tasks without a prompt are left out)"),
+    };
+    eprintln!("{}: {} tasks x {} models{left_out}", dataset.name, dataset.tasks.len(), dataset.models.len());
+    let embeddings = embeddings(&dataset, folders).await?;
+    let mut reports = Vec::with_capacity(arguments.policy.len());
+    for policy in &arguments.policy {
+        reports.push(one(&dataset, &embeddings, policy, &settings, &arguments)?);
+    }
+    print(&dataset, &reports, arguments.reward);
+    if let Some(path) = &arguments.json {
+        fs::write(path, serde_json::to_vec_pretty(&reports)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn one(
+    dataset: &Dataset,
+    embeddings: &[Embedding],
+    policy: &str,
+    settings: &PolicySettings,
+    arguments: &ReplayArguments,
+) -> Result<PolicyReport> {
+    // A failure to build was ruled out before; uniform never stands in for another policy.
+    let factory = || build(policy, settings).expect("built once already");
+    let mut options = ReplayOptions::new(policy, arguments.seeds);
+    options.weights = arguments.reward;
+    let bar = progress::bar(arguments.seeds * dataset.tasks.len() as u64, policy);
+    // Guards each seed's rounds so far.
+    let done = Mutex::new(BTreeMap::new());
+    let report = replay(dataset, embeddings, &factory, &options, &|Progress { seed, round, .. }| {
+        let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.insert(seed, round as u64);
+        bar.set_position(done.values().sum());
+    })?;
+    bar.finish_and_clear();
+    Ok(report)
+}
+
+/// The prompts' embeddings, from the cache where they were computed before.
+async fn embeddings(dataset: &Dataset, folders: &Folders) -> Result<Vec<Embedding>> {
+    let settings = EmbeddingSettings::new(&folders.cache);
+    let files = models::find_or_fetch(folders, &settings)?;
+    let prompts: Vec<&str> = dataset.tasks.iter().map(|task| task.prompt.as_str()).collect();
+    let key = CacheKey::new(files.model_id(), prompts.iter().copied());
+    let folder = folders.cache.join("embeddings");
+    match load(&folder, &key).with_context(|| format!("cannot read the embedding cache {}", folder.display()))? {
+        Cached::Hit(embeddings) => return Ok(embeddings),
+        Cached::Miss => {}
+        Cached::Corrupt(problem) => eprintln!("The embedding cache is computed again: {problem}"),
+    }
+    let pool = EmbeddingPool::start(files, &settings)?;
+    let bar = progress::bar(prompts.len() as u64, "embedding");
+    let embeddings = pool.embed_many(&prompts, &|done, _| bar.set_position(done as u64)).await?;
+    bar.finish_and_clear();
+    if let Err(error) = store(&folder, &key, &embeddings) {
+        eprintln!("The embeddings could not be cached in {}: {error}", folder.display());
+    }
+    Ok(embeddings)
+}
+
+fn print(dataset: &Dataset, reports: &[PolicyReport], reward: RewardWeights) {
+    let mut table = Table::new();
+    table.load_preset(UTF8_HORIZONTAL_ONLY);
+    table.set_header(["policy", "mean score", "cum. regret", "sd", "cost (usd)", "most used", "seconds"]);
+    let references = [
+        baselines::oracle(dataset, reward),
+        baselines::best_fixed(dataset, reward),
+        baselines::domain_best(dataset, reward),
+        baselines::random(dataset, reward),
+    ];
+    for report in reports.iter().chain(&references) {
+        let most = report.share_by_arm.iter().max_by(|a, b| a.1.total_cmp(b.1));
+        table.add_row([
+            report.policy.clone(),
+            format!("{:.4}", report.mean_score),
+            format!("{:.1}", report.cum_regret),
+            format!("{:.1}", report.cum_regret_sd),
+            format!("{:.4}", report.total_cost_usd),
+            most.map(|(arm, share)| format!("{arm} {:.0} %", 100.0 * share)).unwrap_or_default(),
+            format!("{:.1}", report.seconds),
+        ]);
+    }
+    for column in [1, 2, 3, 4, 6] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    println!("{table}");
+    println!(
+        "{} tasks, reward {} * score {:+} * usd, mean over the seeds; the last four rows know the outcomes.",
+        dataset.tasks.len(),
+        reward.e1,
+        reward.e2
+    );
+}

@@ -1,0 +1,363 @@
+//! From raw to checked: collects every problem before it gives up.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::SocketAddr,
+    path::Path,
+};
+
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+use super::{ArmConfig, Config, WorkerConfig, raw};
+use crate::{
+    arms::Prices,
+    feedback::verifier::{SandboxLimits, VerifierSpec, first_party},
+    round::{ArmId, Domain},
+};
+
+const DEFAULTS: &str = include_str!("defaults.toml");
+const SECTIONS: [&str; 9] =
+    ["server", "journal", "memory", "embedding", "policy", "reward", "verifiers", "domains", "arms"];
+
+/// One thing that is wrong, and how to put it right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The key, such as `arms[1].base_url`.
+    pub key: String,
+    /// What is wrong and what would be right.
+    pub advice: String,
+}
+
+/// Everything that is wrong with a configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.0.len();
+        write!(f, "the configuration has {n} problem{}:", if n == 1 { "" } else { "s" })?;
+        self.0.iter().try_for_each(|Problem { key, advice }| write!(f, "\n  {key}: {advice}"))
+    }
+}
+
+impl std::error::Error for Problems {}
+
+impl Problems {
+    fn add(&mut self, key: impl Into<String>, advice: impl Into<String>) {
+        self.0.push(Problem { key: key.into(), advice: advice.into() });
+    }
+
+    fn require(&mut self, holds: bool, key: impl Into<String>, advice: &str) {
+        if !holds {
+            self.add(key, advice);
+        }
+    }
+}
+
+/// Checks the text of a configuration file against the defaults. Relative paths in it are taken from `base`; `env`
+/// looks up variables that hold keys.
+pub fn check(text: &str, base: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Config, Problems> {
+    let mut problems = Problems::default();
+    let user: Table = match text.parse() {
+        Ok(table) => table,
+        Err(error) => {
+            problems.add("(file)", format!("is not TOML: {}", one_line(&error)));
+            return Err(problems);
+        }
+    };
+    let mut table: Table = DEFAULTS.parse().expect("the compiled-in defaults are TOML, a test reads them");
+    for key in user.keys().filter(|key| !SECTIONS.contains(&key.as_str())) {
+        problems.add(key, format!("is not a section; the sections are {}", SECTIONS.join(", ")));
+    }
+    lay_over(&mut table, user);
+    let mut checker = Checker { table, base, env, problems };
+    let config = checker.config();
+    let problems = checker.problems;
+    match config {
+        Some(config) if problems.0.is_empty() => Ok(config),
+        _ => Err(problems),
+    }
+}
+
+/// Tables are merged key by key, everything else is replaced.
+fn lay_over(below: &mut Table, above: Table) {
+    for (key, value) in above {
+        match (below.get_mut(&key), value) {
+            (Some(Value::Table(inner)), Value::Table(outer)) => lay_over(inner, outer),
+            (_, value) => {
+                below.insert(key, value);
+            }
+        }
+    }
+}
+
+fn one_line(error: &dyn fmt::Display) -> String {
+    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+struct Checker<'a> {
+    table: Table,
+    base: &'a Path,
+    env: &'a dyn Fn(&str) -> Option<String>,
+    problems: Problems,
+}
+
+impl Checker<'_> {
+    fn config(&mut self) -> Option<Config> {
+        // Every section is read before any is given up, so that all problems are seen together.
+        let server: Option<raw::Server> = self.section("server");
+        let journal: Option<raw::JournalSection> = self.section("journal");
+        let memory: Option<raw::MemorySection> = self.section("memory");
+        let embedding: Option<raw::Embedding> = self.section("embedding");
+        let policy: Option<raw::Policy> = self.section("policy");
+        let reward: Option<raw::Reward> = self.section("reward");
+        let verifiers: Option<raw::Verifiers> = self.section("verifiers");
+        let domains = self.domains();
+        let arms = self.arms(&domains);
+        let listen = server.as_ref().and_then(|server| self.server(server));
+        if let Some(embedding) = &embedding {
+            let p = &mut self.problems;
+            p.require(embedding.sessions <= 64, "embedding.sessions", "must be from 0 (one per core) to 64");
+            p.require((8..=256).contains(&embedding.max_tokens), "embedding.max_tokens", "must be from 8 to 256");
+        }
+        if let Some(memory) = &memory {
+            self.problems.require((1..=1_000_000).contains(&memory.cap), "memory.cap", "must be from 1 to 1000000");
+        }
+        if let Some(Err(error)) = reward.as_ref().map(raw::Reward::validate) {
+            self.problems.add(error.field, error.problem);
+        }
+        let default_verifiers = verifiers.as_ref().map(|raw| self.verifier_set("verifiers.default", &raw.default));
+        let (server, journal, memory, embedding) = (server?, journal?, memory?, embedding?);
+        let (policy, reward, verifiers) = (policy?, reward?, verifiers?);
+        let domains = domains
+            .into_iter()
+            .map(|(domain, own)| Some((domain, own.or_else(|| default_verifiers.clone())?)))
+            .collect::<Option<_>>()?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Some(Config {
+            listen: listen?,
+            body_bytes_max: server.body_bytes_max,
+            line_bytes_max: server.line_bytes_max,
+            stream_concurrency: server.stream_concurrency,
+            shutdown_ms: server.shutdown_ms,
+            synchronous: journal.synchronous,
+            memory_cap: memory.cap,
+            embedding_sessions: if embedding.sessions == 0 { cores } else { embedding.sessions },
+            embedding_max_tokens: embedding.max_tokens,
+            embedding_cache_entries: embedding.cache_entries,
+            policy: policy.name,
+            reward,
+            sandbox: SandboxLimits {
+                fuel: verifiers.fuel,
+                deadline_ms: verifiers.deadline_ms,
+                memory_bytes: verifiers.memory_bytes,
+                concurrency: cores,
+            },
+            default_verifiers: default_verifiers?,
+            domains,
+            arms,
+        })
+    }
+
+    fn section<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
+        let value = self.table.get(name).cloned().unwrap_or(Value::Table(Table::new()));
+        value.try_into().map_err(|error: toml::de::Error| self.problems.add(name, one_line(&error))).ok()
+    }
+
+    fn server(&mut self, server: &raw::Server) -> Option<SocketAddr> {
+        let p = &mut self.problems;
+        let sized = |bytes: usize| (1_024..=1 << 30).contains(&bytes);
+        p.require(sized(server.body_bytes_max), "server.body_bytes_max", "must be from 1024 to 1073741824");
+        p.require(sized(server.line_bytes_max), "server.line_bytes_max", "must be from 1024 to 1073741824");
+        let streams = (1..=1_024).contains(&server.stream_concurrency);
+        p.require(streams, "server.stream_concurrency", "must be from 1 to 1024");
+        match server.listen.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Some(address),
+            Ok(address) => {
+                let advice = format!(
+                    "{address} would let anyone who reaches it spend your money, since there are no keys yet; use a \
+                     loopback address such as 127.0.0.1:7700 and put a proxy with access control before it"
+                );
+                p.add("server.listen", advice);
+                None
+            }
+            Err(_) => {
+                p.add("server.listen", format!("{:?} must be an address such as 127.0.0.1:7700", server.listen));
+                None
+            }
+        }
+    }
+
+    fn domains(&mut self) -> BTreeMap<Domain, Option<Vec<VerifierSpec>>> {
+        let mut domains = BTreeMap::new();
+        match self.table.get("domains").cloned() {
+            None => {}
+            Some(Value::Table(table)) => {
+                for (name, value) in table {
+                    let key = format!("domains.{name}");
+                    let section = value.try_into::<raw::DomainSection>().map_err(|error| one_line(&error));
+                    match (Domain::new(&name), section) {
+                        (Ok(domain), Ok(section)) => {
+                            let own = section.verifiers.map(|set| self.verifier_set(&format!("{key}.verifiers"), &set));
+                            domains.insert(domain, own);
+                        }
+                        (domain, section) => {
+                            domain.err().map(|error| self.problems.add(&key, error.problem));
+                            section.err().map(|error| self.problems.add(&key, error));
+                        }
+                    }
+                }
+            }
+            Some(_) => self.problems.add("domains", "must be tables, such as [domains.math]"),
+        }
+        domains
+    }
+
+    fn verifier_set(&mut self, key: &str, set: &[raw::Verifier]) -> Vec<VerifierSpec> {
+        let mut names = BTreeSet::new();
+        let mut specs = Vec::with_capacity(set.len());
+        self.problems.require(!set.is_empty(), key, "must name at least one verifier, or nothing is ever learnt");
+        for (index, verifier) in set.iter().enumerate() {
+            let key = format!("{key}[{index}]");
+            if !(verifier.weight > 0.0 && verifier.weight <= 1_000.0) {
+                self.problems.add(format!("{key}.weight"), "must be above 0 and at most 1000");
+            }
+            if !names.insert(verifier.name.clone()) {
+                self.problems.add(format!("{key}.name"), format!("{:?} is named twice", verifier.name));
+            }
+            let component = verifier.component.as_ref().map(|path| self.base.join(path));
+            match &component {
+                Some(path) if !path.is_file() => {
+                    self.problems.add(format!("{key}.component"), format!("{} is not a file", path.display()));
+                }
+                None if first_party(&verifier.name).is_none() => {
+                    let advice = format!(
+                        "{:?} is not answer, json or rules; name one of them, or give `component = FILE`",
+                        verifier.name
+                    );
+                    self.problems.add(format!("{key}.name"), advice);
+                }
+                Some(_) | None => {}
+            }
+            let config = verifier.config.as_ref().map_or_else(|| Ok("{}".into()), serde_json::to_string);
+            match config {
+                Ok(config) => specs.push(VerifierSpec {
+                    name: verifier.name.clone(),
+                    component,
+                    weight: verifier.weight,
+                    gate: verifier.gate,
+                    config,
+                }),
+                Err(error) => self.problems.add(format!("{key}.config"), error.to_string()),
+            }
+        }
+        specs
+    }
+
+    fn arms(&mut self, domains: &BTreeMap<Domain, Option<Vec<VerifierSpec>>>) -> Vec<ArmConfig> {
+        let listed = match self.table.get("arms").cloned() {
+            Some(Value::Array(list)) if !list.is_empty() => list,
+            Some(Value::Array(_)) | None => {
+                self.problems.add("arms", "at least one [[arms]] is needed; see pointsman.example.toml");
+                return vec![];
+            }
+            Some(_) => {
+                self.problems.add("arms", "must be a list: write [[arms]] above each arm");
+                return vec![];
+            }
+        };
+        let mut seen = BTreeSet::new();
+        let mut arms = Vec::with_capacity(listed.len());
+        for (index, value) in listed.into_iter().enumerate() {
+            let key = format!("arms[{index}]");
+            match value.try_into::<raw::Arm>() {
+                Ok(arm) => {
+                    if let Some(arm) = self.arm(&key, arm, domains) {
+                        if !seen.insert(arm.id.clone()) {
+                            self.problems.add(format!("{key}.id"), format!("{} is defined twice", arm.id));
+                        }
+                        arms.push(arm);
+                    }
+                }
+                Err(error) => self.problems.add(key, one_line(&error)),
+            }
+        }
+        arms
+    }
+
+    fn arm(
+        &mut self,
+        key: &str,
+        arm: raw::Arm,
+        domains: &BTreeMap<Domain, Option<Vec<VerifierSpec>>>,
+    ) -> Option<ArmConfig> {
+        let (id, input_usd_per_1m, output_usd_per_1m, worker) = match arm {
+            raw::Arm::Openai { id, base_url, model, api_key_env, timeout_ms, input_usd_per_1m, output_usd_per_1m } => {
+                let web = base_url.starts_with("http://") || base_url.starts_with("https://");
+                let p = &mut self.problems;
+                p.require(web, format!("{key}.base_url"), "must start with http:// or https:// and end with /v1");
+                p.require(!model.is_empty(), format!("{key}.model"), "must be the model's name at that endpoint");
+                let timely = (1..=3_600_000).contains(&timeout_ms);
+                p.require(timely, format!("{key}.timeout_ms"), "must be from 1 to 3600000");
+                let api_key = api_key_env.and_then(|name| {
+                    let found = (self.env)(&name).filter(|value| !value.is_empty());
+                    if found.is_none() {
+                        let advice =
+                            format!("${name} is not set; export it, or remove api_key_env if no key is needed");
+                        self.problems.add(format!("{key}.api_key_env"), advice);
+                    }
+                    found.map(|value| (name, value))
+                });
+                (id, input_usd_per_1m, output_usd_per_1m, WorkerConfig::OpenAi { base_url, model, api_key, timeout_ms })
+            }
+            raw::Arm::Scripted { id, skill, default_skill, latency_ms, input_usd_per_1m, output_usd_per_1m } => {
+                let skill = self.skill(key, skill, domains);
+                let known = (0.0..=1.0).contains(&default_skill);
+                self.problems.require(known, format!("{key}.default_skill"), "must be from 0 to 1");
+                let worker = WorkerConfig::Scripted { skill, default_skill, latency_ms };
+                (id, input_usd_per_1m, output_usd_per_1m, worker)
+            }
+            raw::Arm::Replay { id, dataset, model, input_usd_per_1m, output_usd_per_1m } => {
+                let dataset = self.base.join(dataset);
+                if !dataset.is_dir() {
+                    self.problems.add(format!("{key}.dataset"), format!("{} is not a folder", dataset.display()));
+                }
+                (id, input_usd_per_1m, output_usd_per_1m, WorkerConfig::Replay { dataset, model })
+            }
+        };
+        for (name, price) in [("input_usd_per_1m", input_usd_per_1m), ("output_usd_per_1m", output_usd_per_1m)] {
+            let sane = (0.0..=1e6).contains(&price);
+            self.problems.require(sane, format!("{key}.{name}"), "must be dollars per million tokens, 0 or more");
+        }
+        match ArmId::new(&id) {
+            Ok(id) => Some(ArmConfig { id, prices: Prices { input_usd_per_1m, output_usd_per_1m }, worker }),
+            Err(error) => {
+                self.problems.add(format!("{key}.id"), error.problem);
+                None
+            }
+        }
+    }
+
+    fn skill(
+        &mut self,
+        key: &str,
+        skill: BTreeMap<String, f64>,
+        domains: &BTreeMap<Domain, Option<Vec<VerifierSpec>>>,
+    ) -> BTreeMap<Domain, f64> {
+        let mut checked = BTreeMap::new();
+        for (name, probability) in skill {
+            let key = format!("{key}.skill.{name}");
+            self.problems.require((0.0..=1.0).contains(&probability), &key, "must be from 0 to 1");
+            match Domain::new(&name) {
+                Ok(domain) if domains.is_empty() || domains.contains_key(&domain) => {
+                    checked.insert(domain, probability);
+                }
+                Ok(_) => self.problems.add(&key, format!("there is no [domains.{name}]")),
+                Err(error) => self.problems.add(&key, error.problem),
+            }
+        }
+        checked
+    }
+}

@@ -1,0 +1,124 @@
+//! Configuration: raw, then checked, then run.
+//!
+//! The user's TOML is laid over the compiled-in defaults; unknown keys fail; every problem is reported at once, each
+//! with its key and a way to fix it. Only a [`Config`] reaches code that works, so nothing later warns and carries on.
+
+mod check;
+mod raw;
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+
+use crate::{
+    arms::Prices,
+    feedback::verifier::{SandboxLimits, VerifierSpec},
+    journal::Synchronous,
+    round::{ArmId, Domain, RewardWeights},
+};
+
+pub use check::{Problem, Problems, check};
+
+/// Checked settings.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to listen; loopback.
+    pub listen: SocketAddr,
+    /// The largest request body, in bytes, streams excepted.
+    pub body_bytes_max: usize,
+    /// The longest line of a stream, in bytes.
+    pub line_bytes_max: usize,
+    /// Tasks of one stream in flight.
+    pub stream_concurrency: usize,
+    /// How long running rounds may take to finish at shutdown, in milliseconds.
+    pub shutdown_ms: u64,
+    /// What durable means.
+    pub synchronous: Synchronous,
+    /// Entries that memory keeps.
+    pub memory_cap: u64,
+    /// Model sessions.
+    pub embedding_sessions: usize,
+    /// Tokens of a text that are embedded.
+    pub embedding_max_tokens: usize,
+    /// Embeddings kept in RAM.
+    pub embedding_cache_entries: u64,
+    /// The policy that decides.
+    pub policy: String,
+    /// Weights of the reward.
+    pub reward: RewardWeights,
+    /// What one verification may use.
+    pub sandbox: SandboxLimits,
+    /// Verifiers of the domains without a set of their own.
+    pub default_verifiers: Vec<VerifierSpec>,
+    /// The domains and their verifiers.
+    pub domains: BTreeMap<Domain, Vec<VerifierSpec>>,
+    /// The arms.
+    pub arms: Vec<ArmConfig>,
+}
+
+/// One arm.
+#[derive(Debug, Clone)]
+pub struct ArmConfig {
+    /// Its stable name.
+    pub id: ArmId,
+    /// What it charges.
+    pub prices: Prices,
+    /// What runs it.
+    pub worker: WorkerConfig,
+}
+
+/// What runs an arm.
+#[derive(Clone)]
+pub enum WorkerConfig {
+    /// An OpenAI-compatible endpoint.
+    OpenAi {
+        /// Up to and including `/v1`.
+        base_url: String,
+        /// The model's name there.
+        model: String,
+        /// The variable that holds the key, and the key.
+        api_key: Option<(String, String)>,
+        /// How long a call may take, in milliseconds.
+        timeout_ms: u64,
+    },
+    /// A worker of stated skill.
+    Scripted {
+        /// Probability of a right answer per domain.
+        skill: BTreeMap<Domain, f64>,
+        /// The same for every other domain.
+        default_skill: f64,
+        /// How long an answer takes, in milliseconds.
+        latency_ms: u64,
+    },
+    /// A recorded model.
+    Replay {
+        /// The dataset's folder.
+        dataset: PathBuf,
+        /// The model in it.
+        model: String,
+    },
+}
+
+impl std::fmt::Debug for WorkerConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::OpenAi { base_url, model, api_key, timeout_ms } => f
+                .debug_struct("OpenAi")
+                .field("base_url", base_url)
+                .field("model", model)
+                .field("api_key_env", &api_key.as_ref().map(|(name, _)| name))
+                .field("timeout_ms", timeout_ms)
+                .finish(),
+            Self::Scripted { skill, default_skill, latency_ms } => f
+                .debug_struct("Scripted")
+                .field("skill", skill)
+                .field("default_skill", default_skill)
+                .field("latency_ms", latency_ms)
+                .finish(),
+            Self::Replay { dataset, model } => {
+                f.debug_struct("Replay").field("dataset", dataset).field("model", model).finish()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

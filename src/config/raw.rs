@@ -1,0 +1,118 @@
+//! The file as written: every section a struct that refuses unknown keys.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::Deserialize;
+
+use crate::{journal::Synchronous, round::RewardWeights};
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Server {
+    pub listen: String,
+    pub body_bytes_max: usize,
+    pub line_bytes_max: usize,
+    pub stream_concurrency: usize,
+    pub shutdown_ms: u64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JournalSection {
+    pub synchronous: Synchronous,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MemorySection {
+    pub cap: u64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Embedding {
+    pub sessions: usize,
+    pub max_tokens: usize,
+    pub cache_entries: u64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Policy {
+    pub name: String,
+}
+
+pub(super) type Reward = RewardWeights;
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Verifiers {
+    pub fuel: u64,
+    pub deadline_ms: u32,
+    pub memory_bytes: usize,
+    pub default: Vec<Verifier>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Verifier {
+    pub name: String,
+    #[serde(default)]
+    pub component: Option<PathBuf>,
+    pub weight: f64,
+    #[serde(default)]
+    pub gate: bool,
+    #[serde(default)]
+    pub config: Option<toml::Table>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DomainSection {
+    #[serde(default)]
+    pub verifiers: Option<Vec<Verifier>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case", tag = "kind")]
+pub(super) enum Arm {
+    Openai {
+        id: String,
+        base_url: String,
+        model: String,
+        #[serde(default)]
+        api_key_env: Option<String>,
+        #[serde(default = "default_timeout_ms")]
+        timeout_ms: u64,
+        #[serde(default)]
+        input_usd_per_1m: f64,
+        #[serde(default)]
+        output_usd_per_1m: f64,
+    },
+    Scripted {
+        id: String,
+        #[serde(default)]
+        skill: BTreeMap<String, f64>,
+        default_skill: f64,
+        #[serde(default)]
+        latency_ms: u64,
+        #[serde(default)]
+        input_usd_per_1m: f64,
+        #[serde(default)]
+        output_usd_per_1m: f64,
+    },
+    Replay {
+        id: String,
+        dataset: PathBuf,
+        model: String,
+        #[serde(default)]
+        input_usd_per_1m: f64,
+        #[serde(default)]
+        output_usd_per_1m: f64,
+    },
+}
+
+/// Long enough for a slow model's long answer.
+fn default_timeout_ms() -> u64 {
+    120_000
+}

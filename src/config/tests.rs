@@ -1,0 +1,88 @@
+use std::{fs, path::Path};
+
+use super::*;
+
+const GOOD: &str = r#"
+[[arms]]
+id = "a"
+kind = "scripted"
+default_skill = 0.5
+"#;
+
+fn no_env(_: &str) -> Option<String> {
+    None
+}
+
+#[test]
+fn the_defaults_and_one_arm_are_enough() {
+    let config = check(GOOD, Path::new("."), &no_env).unwrap();
+    assert!(config.listen.ip().is_loopback());
+    assert_eq!(config.default_verifiers.len(), 3);
+    assert_eq!(config.memory_cap, 20_000);
+}
+
+#[test]
+fn the_example_file_is_right() {
+    let text = include_str!("../../pointsman.example.toml");
+    check(text, Path::new("."), &|_| Some("key".into())).unwrap();
+}
+
+#[test]
+fn reports_every_problem_at_once_with_its_key() {
+    let text = r#"
+    speed = "fast"
+    [server]
+    listen = "0.0.0.0:80"
+    [memory]
+    cap = 0
+    [reward]
+    e2 = 1.0
+    [domains.Math]
+    [domains.code]
+    verifiers = [{ name = "magic", weight = -1.0 }]
+    [[arms]]
+    id = "two words"
+    kind = "openai"
+    base_url = "ftp://x"
+    model = ""
+    api_key_env = "NO_SUCH_KEY"
+    [[arms]]
+    id = "b"
+    kind = "scripted"
+    default_skill = 2.0
+    colour = "red"
+    "#;
+    let problems = check(text, Path::new("."), &no_env).unwrap_err();
+    insta::assert_snapshot!(problems);
+}
+
+/// Each file in `bad/` names, in its first line, the key that must be reported.
+#[test]
+fn every_invalid_sample_fails_for_its_reason() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/bad");
+    let mut seen = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let expected = text.lines().next().unwrap().trim_start_matches("# ").to_owned();
+        let problems = check(&text, Path::new("."), &no_env).unwrap_err();
+        let keys: Vec<_> = problems.0.iter().map(|problem| problem.key.as_str()).collect();
+        assert_eq!(keys, [expected.as_str()], "{}: {problems}", path.display());
+        seen += 1;
+    }
+    assert!(seen >= 10);
+}
+
+#[test]
+fn keys_are_never_shown() {
+    let text = r#"
+    [[arms]]
+    id = "a"
+    kind = "openai"
+    base_url = "https://api.example.com/v1"
+    model = "m"
+    api_key_env = "KEY"
+    "#;
+    let config = check(text, Path::new("."), &|_| Some("hunter2".into())).unwrap();
+    assert!(!format!("{config:?}").contains("hunter2"));
+}

@@ -1,0 +1,168 @@
+//! What the journal holds: events as JSON, with the embedding beside them as raw bytes.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::round::{
+    Candidate, Context, Decision, DecisionId, Embedding, Feedback, FeedbackSource, Neighbour, Outcome, Recall, Task,
+};
+
+/// One event. Fields are only ever added, with a default, so that old journals stay readable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Event {
+    /// A task was decided; written before the decision is acted on.
+    Decided {
+        /// The task.
+        task: Task,
+        /// The context as the policy saw it, without the embedding.
+        context: ContextRecord,
+        /// The decision.
+        decision: Decision,
+    },
+    /// The decision was run.
+    Ran {
+        /// What it gave.
+        outcome: Outcome,
+    },
+    /// The answer was judged.
+    Judged {
+        /// By whom and how.
+        feedback: Feedback,
+    },
+}
+
+impl Event {
+    /// The decision that the event is about.
+    pub fn decision_id(&self) -> DecisionId {
+        match self {
+            Self::Decided { decision, .. } => decision.id,
+            Self::Ran { outcome } => outcome.decision_id,
+            Self::Judged { feedback } => feedback.decision_id,
+        }
+    }
+}
+
+/// A context without its embedding, which is stored as bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ContextRecord {
+    /// Whether memory answered.
+    pub recall: Recall,
+    /// What it recalled.
+    pub neighbours: Vec<Neighbour>,
+    /// What could be chosen.
+    pub candidates: Vec<Candidate>,
+}
+
+/// A decided task with all that is needed to run it, judge it and learn from it, at once or days later.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decided {
+    /// The task.
+    pub task: Task,
+    /// The context as it was seen.
+    pub context: Context,
+    /// The decision.
+    pub decision: Decision,
+}
+
+impl Decided {
+    /// Puts a record and its embedding together again.
+    pub fn from_parts(task: Task, record: ContextRecord, embedding: Embedding, decision: Decision) -> Self {
+        let context = Context {
+            embedding,
+            domain: task.domain.clone(),
+            neighbours: record.neighbours,
+            recall: record.recall,
+            candidates: record.candidates,
+        };
+        Self { task, context, decision }
+    }
+
+    /// The event that records it.
+    pub fn to_event(&self) -> Event {
+        Event::Decided {
+            task: self.task.clone(),
+            context: ContextRecord {
+                recall: self.context.recall.clone(),
+                neighbours: self.context.neighbours.clone(),
+                candidates: self.context.candidates.clone(),
+            },
+            decision: self.decision.clone(),
+        }
+    }
+}
+
+/// An event to append.
+#[derive(Debug, Clone)]
+pub struct NewEvent {
+    /// The event.
+    pub event: Event,
+    /// The decided task it belongs to, handed on to the learner.
+    pub decided: Arc<Decided>,
+}
+
+impl NewEvent {
+    /// The key under which this event can exist only once, if any.
+    pub(super) fn once(&self) -> Option<String> {
+        match &self.event {
+            Event::Decided { task, .. } => task.idempotency_key.as_ref().map(|key| format!("task:{key}")),
+            Event::Ran { outcome } => Some(format!("ran:{}", outcome.decision_id)),
+            Event::Judged { feedback } => {
+                let source = match feedback.source {
+                    FeedbackSource::Verifier => "verifier",
+                    FeedbackSource::Client => "client",
+                    FeedbackSource::Failure => "failure",
+                };
+                Some(format!("judged:{}:{source}", feedback.decision_id))
+            }
+        }
+    }
+
+    /// Whether the policies would learn from it, if no feedback of its decision was learnt yet.
+    pub(super) fn teaches(&self) -> bool {
+        matches!(&self.event, Event::Judged { feedback } if feedback.score.is_some())
+    }
+}
+
+/// What became of an appended event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Appended {
+    /// It is durable.
+    Stored {
+        /// Its place in the journal.
+        seq: i64,
+        /// Whether the policies learn from it.
+        learns: bool,
+    },
+    /// An event with the same key was there already; nothing was written.
+    Duplicate,
+}
+
+/// A durable event, handed to the learner in journal order.
+#[derive(Debug, Clone)]
+pub struct Committed {
+    /// Its place in the journal.
+    pub seq: i64,
+    /// When it was appended, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Whether the policies learn from it.
+    pub learns: bool,
+    /// The event with its decided task.
+    pub new: NewEvent,
+}
+
+/// An event as read back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// Its place in the journal.
+    pub seq: i64,
+    /// When it was appended, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Whether the policies learnt from it.
+    pub learns: bool,
+    /// The event.
+    pub event: Event,
+    /// The embedding of a decided task.
+    pub embedding: Option<Embedding>,
+}

@@ -1,0 +1,181 @@
+use std::{path::Path, sync::Arc};
+
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::round::{
+    Candidate, Context, Decision, DecisionId, Domain, Embedding, Feedback, FeedbackSource, IdempotencyKey, Message,
+    Mode, Outcome, OutcomeStatus, PolicyRef, Propensity, Reason, Recall, Score, Task, TaskId,
+};
+
+fn decided(number: u128, key: Option<&str>) -> Arc<Decided> {
+    let arm = crate::round::ArmId::new("a").unwrap();
+    let task = Task {
+        id: TaskId::new(format!("t{number}")).unwrap(),
+        domain: Domain::new("math").unwrap(),
+        messages: vec![Message { role: "user".into(), content: "1 + 1?".into() }],
+        metadata: Default::default(),
+        constraints: Default::default(),
+        reward: None,
+        idempotency_key: key.map(|key| IdempotencyKey::new(key).unwrap()),
+    };
+    let context = Context {
+        embedding: Embedding::new(vec![0.6, 0.8]).unwrap(),
+        domain: task.domain.clone(),
+        neighbours: vec![],
+        recall: Recall::Ok,
+        candidates: vec![Candidate { mode: Mode::Single, arm: arm.clone(), cost_usd: 0.01 }],
+    };
+    let decision = Decision {
+        id: DecisionId::from(number),
+        task_id: task.id.clone(),
+        mode: Mode::Single,
+        arm,
+        propensity: Propensity::CERTAIN,
+        pmf: vec![],
+        voters: vec![],
+        policy: PolicyRef { name: "uniform".into(), version: 1 },
+        learnt_rounds: 0,
+        reason: Reason::Forced,
+        seed: 7,
+    };
+    Arc::new(Decided { task, context, decision })
+}
+
+fn new(decided: &Arc<Decided>) -> NewEvent {
+    NewEvent { event: decided.to_event(), decided: Arc::clone(decided) }
+}
+
+fn judged(decided: &Arc<Decided>, source: FeedbackSource, score: f64) -> NewEvent {
+    let feedback = Feedback {
+        decision_id: decided.decision.id,
+        source,
+        score: Some(Score::new(score).unwrap()),
+        reward: Some(score),
+        cost_usd: 0.0,
+        verdicts: vec![],
+    };
+    NewEvent { event: Event::Judged { feedback }, decided: Arc::clone(decided) }
+}
+
+async fn open(path: &Path) -> (Journal, mpsc::Receiver<Committed>) {
+    let (committed, to_learn) = mpsc::channel(1_000);
+    let settings = JournalSettings { path: path.into(), synchronous: Synchronous::Normal };
+    (Journal::open(&settings, committed).await.unwrap(), to_learn)
+}
+
+#[tokio::test]
+async fn what_was_appended_is_read_back_after_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.sqlite");
+    let (journal, _learner) = open(&path).await;
+    let round = decided(1, None);
+    journal.append(vec![new(&round)]).await.unwrap();
+    journal.close().await;
+    assert!(matches!(journal.append(vec![new(&round)]).await, Err(JournalError::Closed)));
+    let (journal, _learner) = open(&path).await;
+    assert_eq!(journal.decided(round.decision.id).await.unwrap().unwrap(), *round);
+    assert_eq!(journal.counts().await.unwrap(), (1, 0));
+    assert!(journal.decided(DecisionId::from(2)).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_decision_is_learnt_from_once_whoever_judges_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, mut to_learn) = open(&folder.path().join("journal.sqlite")).await;
+    let round = decided(1, None);
+    journal.append(vec![new(&round)]).await.unwrap();
+    let first = journal.append(vec![judged(&round, FeedbackSource::Client, 1.0)]).await.unwrap();
+    let late = journal.append(vec![judged(&round, FeedbackSource::Verifier, 0.0)]).await.unwrap();
+    let again = journal.append(vec![judged(&round, FeedbackSource::Client, 0.5)]).await.unwrap();
+    assert!(matches!(first[..], [Appended::Stored { learns: true, .. }]));
+    assert!(matches!(late[..], [Appended::Stored { learns: false, .. }]));
+    assert_eq!(again, [Appended::Duplicate]);
+    journal.close().await;
+    let mut learnt = 0;
+    while let Some(committed) = to_learn.recv().await {
+        learnt += usize::from(committed.learns);
+    }
+    assert_eq!(learnt, 1);
+}
+
+#[tokio::test]
+async fn an_idempotency_key_names_one_decision() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, _learner) = open(&folder.path().join("journal.sqlite")).await;
+    let (first, second) = (decided(1, Some("k")), decided(2, Some("k")));
+    let appended = tokio::join!(journal.append(vec![new(&first)]), journal.append(vec![new(&second)]));
+    let stored = [appended.0.unwrap(), appended.1.unwrap()]
+        .iter()
+        .filter(|appended| matches!(appended[..], [Appended::Stored { .. }]))
+        .count();
+    assert_eq!(stored, 1);
+    let key = IdempotencyKey::new("k").unwrap();
+    assert!(journal.by_idempotency_key(&key).await.unwrap().is_some());
+    assert!(journal.by_idempotency_key(&IdempotencyKey::new("other").unwrap()).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn events_of_one_append_are_one_unit() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, _learner) = open(&folder.path().join("journal.sqlite")).await;
+    let round = decided(1, None);
+    let outcome = Outcome {
+        decision_id: round.decision.id,
+        status: OutcomeStatus::Done,
+        output: "2".into(),
+        calls: vec![],
+        cost_usd: 0.0,
+        latency_ms: 1.0,
+    };
+    let ran = NewEvent { event: Event::Ran { outcome }, decided: Arc::clone(&round) };
+    let unit = vec![ran, judged(&round, FeedbackSource::Verifier, 1.0)];
+    assert!(journal.append(unit.clone()).await.unwrap().iter().all(|event| *event != Appended::Duplicate));
+    assert_eq!(journal.append(unit).await.unwrap(), [Appended::Duplicate; 2]);
+    assert_eq!(journal.of_decision(round.decision.id).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn many_appends_come_back_in_journal_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, mut to_learn) = open(&folder.path().join("journal.sqlite")).await;
+    let journal = Arc::new(journal);
+    let appends = (0..200).map(|number| {
+        let journal = Arc::clone(&journal);
+        tokio::spawn(async move { journal.append(vec![new(&decided(number, None))]).await.unwrap() })
+    });
+    futures::future::join_all(appends).await;
+    journal.close().await;
+    let mut seqs = vec![];
+    while let Some(committed) = to_learn.recv().await {
+        seqs.push(committed.seq);
+    }
+    assert_eq!(seqs, (1..=200).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_journal_of_a_newer_version_or_no_journal_at_all_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.sqlite");
+    let (journal, _learner) = open(&path).await;
+    journal.close().await;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
+    let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    sqlx::raw_sql("PRAGMA user_version = 99").execute(&mut connection).await.unwrap();
+    sqlx::Connection::close(connection).await.unwrap();
+    let settings = |path: &Path| JournalSettings { path: path.into(), synchronous: Synchronous::Full };
+    let (committed, _learner) = mpsc::channel(1);
+    let newer = Journal::open(&settings(&path), committed.clone()).await.err().unwrap();
+    assert!(newer.to_string().contains("upgrade pointsman"), "{newer}");
+    std::fs::write(folder.path().join("text"), "x".repeat(9_000)).unwrap();
+    let foreign = Journal::open(&settings(&folder.path().join("text")), committed).await.err().unwrap();
+    assert!(matches!(foreign, JournalError::Open { .. }), "{foreign}");
+}
+
+/// A journal of format 1, as the first release wrote it, stays readable for ever.
+#[test]
+fn events_of_format_one_stay_readable() {
+    for line in include_str!("format1.jsonl").lines() {
+        serde_json::from_str::<Event>(line).unwrap();
+    }
+}

@@ -1,0 +1,141 @@
+//! The one writer: takes what is waiting, writes it in one transaction, acknowledges after the commit.
+//!
+//! While one group is being flushed the next one gathers, so the flush is shared by all who wait and throughput
+//! grows with load. A group that fails is rolled back whole and each of its callers is told.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sqlx::{Connection, SqliteConnection};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::{Appended, Committed, Event, JournalError, NewEvent};
+
+/// The most appends in one transaction.
+const GROUP_MAX: usize = 512;
+
+/// One caller's events and where its answer goes.
+pub(super) struct Append {
+    pub events: Vec<NewEvent>,
+    pub done: oneshot::Sender<Result<Vec<Appended>, JournalError>>,
+}
+
+/// Runs until it is told to close, or every sender is gone; what was queued before is still written.
+pub(super) async fn run(
+    mut connection: SqliteConnection,
+    mut appends: mpsc::Receiver<Append>,
+    committed: mpsc::Sender<Committed>,
+    closing: CancellationToken,
+) {
+    let mut group = Vec::with_capacity(GROUP_MAX);
+    loop {
+        let taken = tokio::select! {
+            biased;
+            taken = appends.recv_many(&mut group, GROUP_MAX) => taken,
+            () = closing.cancelled(), if !appends.is_closed() => {
+                appends.close();
+                continue;
+            }
+        };
+        if taken == 0 {
+            break;
+        }
+        let at_ms = now_ms();
+        let written = write(&mut connection, &group, at_ms).await;
+        for (index, append) in group.drain(..).enumerate() {
+            let answer = match &written {
+                Ok(results) => Ok(results[index].clone()),
+                Err(error) => Err(error.clone()),
+            };
+            if let Ok(results) = &answer {
+                hand_on(append.events, results, at_ms, &committed).await;
+            }
+            // A caller that gave up still has its events stored; there is nobody to tell.
+            let _ = append.done.send(answer);
+        }
+    }
+    if let Err(error) = connection.close().await {
+        tracing::warn!(%error, "the journal did not close cleanly");
+    }
+}
+
+async fn hand_on(events: Vec<NewEvent>, results: &[Appended], at_ms: i64, committed: &mpsc::Sender<Committed>) {
+    for (new, result) in events.into_iter().zip(results) {
+        if let Appended::Stored { seq, learns } = *result {
+            // The learner stops only after the journal, so a closed channel means that nobody learns any more.
+            let _ = committed.send(Committed { seq, at_ms, learns, new }).await;
+        }
+    }
+}
+
+async fn write(
+    connection: &mut SqliteConnection,
+    group: &[Append],
+    at_ms: i64,
+) -> Result<Vec<Vec<Appended>>, JournalError> {
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let mut results = Vec::with_capacity(group.len());
+    for append in group {
+        let mut appended = Vec::with_capacity(append.events.len());
+        for new in &append.events {
+            let result = insert(&mut transaction, new, at_ms).await?;
+            let stop = result == Appended::Duplicate;
+            appended.push(result);
+            if stop {
+                // The events of one append are one unit: what follows a duplicate is a duplicate too.
+                appended.resize(append.events.len(), Appended::Duplicate);
+                break;
+            }
+        }
+        results.push(appended);
+    }
+    transaction.commit().await?;
+    Ok(results)
+}
+
+async fn insert(connection: &mut SqliteConnection, new: &NewEvent, at_ms: i64) -> Result<Appended, JournalError> {
+    let once = new.once();
+    if new.teaches() {
+        let id = new.event.decision_id();
+        if let Some(seq) = try_insert(connection, new, at_ms, once.as_deref(), Some(id.as_bytes())).await? {
+            return Ok(Appended::Stored { seq, learns: true });
+        }
+    }
+    Ok(match try_insert(connection, new, at_ms, once.as_deref(), None).await? {
+        Some(seq) => Appended::Stored { seq, learns: false },
+        None => Appended::Duplicate,
+    })
+}
+
+/// The new event's sequence number, or nothing when `once` or `learns` was taken.
+async fn try_insert(
+    connection: &mut SqliteConnection,
+    new: &NewEvent,
+    at_ms: i64,
+    once: Option<&str>,
+    learns: Option<&[u8; 16]>,
+) -> Result<Option<i64>, JournalError> {
+    let body = serde_json::to_string(&new.event).map_err(|error| JournalError::Other(error.to_string()))?;
+    let id = new.event.decision_id();
+    let embedding = match &new.event {
+        Event::Decided { .. } => Some(new.decided.context.embedding.to_bytes()),
+        Event::Ran { .. } | Event::Judged { .. } => None,
+    };
+    let result = sqlx::query(
+        "INSERT INTO events(at_ms, decision_id, once, learns, body, embedding) VALUES (?, ?, ?, ?, ?, ?)
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(at_ms)
+    .bind(id.as_bytes().as_slice())
+    .bind(once)
+    .bind(learns.map(<[u8; 16]>::as_slice))
+    .bind(body)
+    .bind(embedding)
+    .execute(connection)
+    .await?;
+    Ok((result.rows_affected() == 1).then(|| result.last_insert_rowid()))
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,24 @@
+//! Pointsman: an online contextual-bandit router for LLM work.
+//!
+//! It takes tasks, picks the worker for each, checks the answer in a sandbox and learns from every verified outcome:
+//! observe ([`context`], [`memory`]), act ([`action`], [`arms`], [`modes`]), learn ([`feedback`]). Five records
+//! ([`round`]) cross module edges, the [`journal`] is the truth, and the [`router`] turns the crank. The daemon's
+//! surface is in [`api`] and [`dashboard`]; [`replay`] measures policies on recorded outcomes.
+
+#![deny(unsafe_code, missing_docs)]
+
+pub mod action;
+pub mod api;
+pub mod arms;
+pub mod config;
+pub mod context;
+pub mod dashboard;
+pub mod feedback;
+pub mod journal;
+pub mod memory;
+pub mod modes;
+pub mod regret;
+pub mod replay;
+pub mod round;
+pub mod router;
+pub mod telemetry;

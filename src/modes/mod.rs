@@ -1,0 +1,5 @@
+//! Modes: how a worker is run. So far one: a single call.
+
+mod single;
+
+pub use single::run_single;

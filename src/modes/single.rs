@@ -1,0 +1,35 @@
+//! Single mode: one call of one worker.
+
+use std::time::Instant;
+
+use crate::{
+    arms::{Arm, estimate_tokens},
+    round::{Call, CallStatus, DecisionId, Outcome, OutcomeStatus, Task},
+};
+
+/// Calls the arm once. A failure is an outcome too: it is journaled and learnt from.
+pub async fn run_single(decision_id: DecisionId, task: &Task, arm: &Arm) -> Outcome {
+    let started = Instant::now();
+    let answered = arm.worker.answer(task).await;
+    let latency_ms = started.elapsed().as_secs_f64() * 1e3;
+    let sent: usize = task.messages.iter().map(|message| message.content.len()).sum();
+    let (status, call_status, output, input_tokens, output_tokens, cost_usd) = match answered {
+        Ok(answer) => {
+            let input_tokens = answer.input_tokens.unwrap_or_else(|| estimate_tokens(sent));
+            let output_tokens = answer.output_tokens.unwrap_or_else(|| estimate_tokens(answer.text.len()));
+            let cost_usd = answer.cost_usd.unwrap_or_else(|| arm.prices.cost_usd(input_tokens, output_tokens));
+            (OutcomeStatus::Done, CallStatus::Ok, answer.text, input_tokens, output_tokens, cost_usd)
+        }
+        Err(error) => (OutcomeStatus::Failed, CallStatus::Error(error.to_string()), String::new(), 0, 0, 0.0),
+    };
+    let call = Call {
+        arm: arm.id.clone(),
+        role: "worker".into(),
+        status: call_status,
+        input_tokens,
+        output_tokens,
+        cost_usd,
+        latency_ms,
+    };
+    Outcome { decision_id, status, output, calls: vec![call], cost_usd, latency_ms }
+}

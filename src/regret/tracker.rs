@@ -1,0 +1,304 @@
+//! The read model of regret and of who did the work, kept round by round, never by scanning the journal.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::Serialize;
+
+use super::{
+    estimated::Estimated,
+    exact::Exact,
+    series::{RegretPoint, Series},
+};
+use crate::round::{ArmId, Domain};
+
+/// Rounds in the window of a recent share.
+const RECENT: usize = 200;
+/// Rounds between two points of the share curve, before it is thinned.
+const SHARE_WINDOW: u64 = 50;
+
+/// One verified round.
+#[derive(Debug, Clone, Copy)]
+pub struct Observed<'a> {
+    /// The task's domain.
+    pub domain: &'a Domain,
+    /// The arm taken.
+    pub arm: &'a ArmId,
+    /// The probability with which it was drawn.
+    pub propensity: f64,
+    /// The score in [0, 1].
+    pub score: f64,
+    /// e1 * score + e2 * cost.
+    pub reward: f64,
+    /// Dollars spent.
+    pub cost_usd: f64,
+    /// Each candidate's true expected reward, where all are known.
+    pub truth: Option<&'a [(ArmId, f64)]>,
+    /// The voters and their weights in the decision.
+    pub voters: &'a [(String, f64)],
+}
+
+/// Whether regret is known or estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// From the true expected reward of every arm.
+    Exact,
+    /// From logged propensities.
+    Estimated,
+}
+
+/// Everything that the regret page shows.
+#[derive(Debug, Clone, Serialize)]
+pub struct RegretReport {
+    /// Exact or estimated.
+    pub kind: Kind,
+    /// How, in one sentence.
+    pub method: &'static str,
+    /// Verified rounds.
+    pub rounds: u64,
+    /// Their rewards.
+    pub reward_sum: f64,
+    /// Their mean score; 0 before the first.
+    pub score_mean: f64,
+    /// Their dollars.
+    pub cost_usd: f64,
+    /// The headline number.
+    pub cum_regret: f64,
+    /// Its curve.
+    pub series: Vec<RegretPoint>,
+    /// Who did the work.
+    pub arms: Vec<ArmReport>,
+    /// The same per domain.
+    pub domains: Vec<DomainReport>,
+    /// Each arm's share over time.
+    pub share_series: Vec<SharePoint>,
+}
+
+/// One arm's work.
+#[derive(Debug, Clone, Serialize)]
+pub struct ArmReport {
+    /// The arm.
+    pub arm: ArmId,
+    /// Its rounds.
+    pub rounds: u64,
+    /// Their part of all rounds.
+    pub share: f64,
+    /// The same over the last 200 rounds.
+    pub share_recent: f64,
+    /// Mean score; 0 without rounds.
+    pub score_mean: f64,
+    /// Dollars.
+    pub cost_usd: f64,
+}
+
+/// One domain's work.
+#[derive(Debug, Clone, Serialize)]
+pub struct DomainReport {
+    /// The domain.
+    pub domain: Domain,
+    /// Its rounds.
+    pub rounds: u64,
+    /// Mean score.
+    pub score_mean: f64,
+    /// Cumulative regret of its rounds.
+    pub cum_regret: f64,
+    /// Its arms.
+    pub arms: Vec<DomainArmReport>,
+    /// The voters' weights at its last decision.
+    pub voters: Vec<VoterWeight>,
+}
+
+/// One arm's work in one domain.
+#[derive(Debug, Clone, Serialize)]
+pub struct DomainArmReport {
+    /// What it did.
+    #[serde(flatten)]
+    pub work: ArmReport,
+    /// Whether it truly is the domain's best arm; unknown when regret is estimated.
+    pub best: Option<bool>,
+}
+
+/// A voter's weight.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct VoterWeight {
+    /// The voter's policy.
+    pub policy: String,
+    /// In [0, 1].
+    pub weight: f64,
+}
+
+/// Each arm's share in one window of rounds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SharePoint {
+    /// The window's last round.
+    pub round: u64,
+    /// Share by arm; they sum to 1.
+    pub shares: BTreeMap<ArmId, f64>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct ArmSums {
+    rounds: u64,
+    score: f64,
+    cost_usd: f64,
+}
+
+/// Work of a group of rounds: all, or one domain's.
+#[derive(Debug, Clone, Default)]
+struct Work {
+    sums: ArmSums,
+    arms: BTreeMap<ArmId, ArmSums>,
+    recent: VecDeque<ArmId>,
+    exact: Exact,
+    estimated: Estimated,
+    voters: Vec<VoterWeight>,
+}
+
+/// Folds verified rounds into the report.
+#[derive(Debug, Clone)]
+pub struct Tracker {
+    all: Work,
+    domains: BTreeMap<Domain, Work>,
+    reward_sum: f64,
+    estimated_sum: f64,
+    all_exact: bool,
+    series: Series<RegretPoint>,
+    window: BTreeMap<ArmId, u64>,
+    shares: Series<SharePoint>,
+}
+
+impl Default for Tracker {
+    fn default() -> Self {
+        Self {
+            all: Work::default(),
+            domains: BTreeMap::new(),
+            reward_sum: 0.0,
+            estimated_sum: 0.0,
+            all_exact: true,
+            series: Series::new(),
+            window: BTreeMap::new(),
+            shares: Series::new(),
+        }
+    }
+}
+
+impl Tracker {
+    /// Adds one round.
+    pub fn observe(&mut self, round: &Observed<'_>) {
+        self.all_exact &= round.truth.is_some();
+        self.reward_sum += round.reward;
+        self.all.observe(round);
+        let before = self.domains.get(round.domain).map_or(0.0, |work| work.estimated.cum_regret());
+        let work = self.domains.entry(round.domain.clone()).or_default();
+        work.observe(round);
+        // The whole's estimate is the sum of the domains' own, since the best arm differs between them.
+        self.estimated_sum += work.estimated.cum_regret() - before;
+        let rounds = self.all.sums.rounds;
+        self.series.push(rounds, self.point());
+        *self.window.entry(round.arm.clone()).or_default() += 1;
+        if rounds.is_multiple_of(SHARE_WINDOW) {
+            let shares =
+                std::mem::take(&mut self.window).into_iter().map(|(arm, n)| (arm, n as f64 / SHARE_WINDOW as f64));
+            self.shares.push(rounds / SHARE_WINDOW, SharePoint { round: rounds, shares: shares.collect() });
+        }
+    }
+
+    fn point(&self) -> RegretPoint {
+        let exact = &self.all.exact;
+        RegretPoint {
+            round: self.all.sums.rounds,
+            cum_regret: if self.all_exact { exact.cum_regret() } else { self.estimated_sum },
+            uniform: self.all_exact.then(|| exact.uniform()),
+            best_fixed: self.all_exact.then(|| exact.best_fixed()),
+        }
+    }
+
+    /// Verified rounds so far.
+    pub fn rounds(&self) -> u64 {
+        self.all.sums.rounds
+    }
+
+    /// The report as of now.
+    pub fn report(&self) -> RegretReport {
+        let sums = &self.all.sums;
+        RegretReport {
+            kind: if self.all_exact { Kind::Exact } else { Kind::Estimated },
+            method: if self.all_exact {
+                "The best arm's true expected reward on each task less that of the arm taken, summed."
+            } else {
+                "Per domain: the doubly robust value of the best fixed arm in hindsight less the reward got, summed."
+            },
+            rounds: sums.rounds,
+            reward_sum: self.reward_sum,
+            score_mean: sums.score_mean(),
+            cost_usd: sums.cost_usd,
+            cum_regret: if sums.rounds == 0 { 0.0 } else { self.point().cum_regret },
+            series: self.series.points(),
+            arms: self.all.arm_reports(),
+            domains: self.domains.iter().map(|(domain, work)| work.report(domain, self.all_exact)).collect(),
+            share_series: self.shares.points(),
+        }
+    }
+}
+
+impl Work {
+    fn observe(&mut self, round: &Observed<'_>) {
+        self.sums.add(round);
+        self.arms.entry(round.arm.clone()).or_default().add(round);
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(round.arm.clone());
+        if let Some(truth) = round.truth.filter(|truth| !truth.is_empty()) {
+            self.exact.observe(truth, round.arm);
+        }
+        self.estimated.observe(round.arm, round.propensity, round.reward);
+        self.voters = round
+            .voters
+            .iter()
+            .map(|(policy, weight)| VoterWeight { policy: policy.clone(), weight: *weight })
+            .collect();
+    }
+
+    fn arm_reports(&self) -> Vec<ArmReport> {
+        let report = |(arm, sums): (&ArmId, &ArmSums)| ArmReport {
+            arm: arm.clone(),
+            rounds: sums.rounds,
+            share: sums.rounds as f64 / self.sums.rounds.max(1) as f64,
+            share_recent: self.recent.iter().filter(|recent| *recent == arm).count() as f64
+                / self.recent.len().max(1) as f64,
+            score_mean: sums.score_mean(),
+            cost_usd: sums.cost_usd,
+        };
+        self.arms.iter().map(report).collect()
+    }
+
+    fn report(&self, domain: &Domain, exact: bool) -> DomainReport {
+        let best = self.exact.best_arm().filter(|_| exact);
+        let arms = self
+            .arm_reports()
+            .into_iter()
+            .map(|work| DomainArmReport { best: best.map(|best| *best == work.arm), work })
+            .collect();
+        DomainReport {
+            domain: domain.clone(),
+            rounds: self.sums.rounds,
+            score_mean: self.sums.score_mean(),
+            cum_regret: if exact { self.exact.cum_regret() } else { self.estimated.cum_regret() },
+            arms,
+            voters: self.voters.clone(),
+        }
+    }
+}
+
+impl ArmSums {
+    fn add(&mut self, round: &Observed<'_>) {
+        self.rounds += 1;
+        self.score += round.score;
+        self.cost_usd += round.cost_usd;
+    }
+
+    fn score_mean(&self) -> f64 {
+        self.score / self.rounds.max(1) as f64
+    }
+}

@@ -1,0 +1,79 @@
+//! Decision: which action, with what probability, and why.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ArmId, DecisionId, Mode, Propensity, TaskId};
+
+/// The action drawn for one task. The probabilities sum to 1 and cover the candidates; the propensity is the
+/// drawn action's probability.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The handle for feedback and explanation.
+    pub id: DecisionId,
+    /// The task decided.
+    pub task_id: TaskId,
+    /// How the worker is run.
+    pub mode: Mode,
+    /// The worker.
+    pub arm: ArmId,
+    /// The probability with which this action was drawn.
+    pub propensity: Propensity,
+    /// The whole distribution.
+    pub pmf: Vec<Probability>,
+    /// Each voter's own distribution and its weight at that moment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub voters: Vec<VoterView>,
+    /// The policy that spoke.
+    pub policy: PolicyRef,
+    /// How many learnt rounds the policy's state held: with the seed, enough to draw this decision again.
+    pub learnt_rounds: u64,
+    /// Why this action.
+    pub reason: Reason,
+    /// Seeds the draw.
+    pub seed: u64,
+}
+
+/// A policy by name and state version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyRef {
+    /// Its registered name, such as `ensemble`.
+    pub name: String,
+    /// Raised whenever the same state would decide differently.
+    pub version: u32,
+}
+
+/// One action's probability.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Probability {
+    /// How the worker would be run.
+    pub mode: Mode,
+    /// The worker.
+    pub arm: ArmId,
+    /// In [0, 1].
+    pub p: f64,
+}
+
+/// What one voter of an ensemble said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VoterView {
+    /// The voter's policy.
+    pub policy: String,
+    /// Its weight in this domain, in [0, 1]; the voters' weights sum to 1.
+    pub weight: f64,
+    /// Its distribution, in candidate order.
+    pub pmf: Vec<f64>,
+}
+
+/// Why an action was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The most probable action was drawn.
+    Exploit,
+    /// Another action was drawn.
+    Explore,
+    /// The policy failed, so the action was drawn uniformly.
+    Fallback,
+    /// Only one action was allowed.
+    Forced,
+}

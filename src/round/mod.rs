@@ -1,0 +1,36 @@
+//! The five records of a round: Task, Context, Decision, Outcome, Feedback.
+//!
+//! Pure data, imported by every other module and importing none. Each record can be written to the journal as
+//! JSON and read back for ever, so fields are only ever added, with a default.
+
+mod context;
+mod decision;
+mod feedback;
+mod ids;
+mod outcome;
+mod task;
+mod unit;
+
+pub use context::{Candidate, Context, Embedding, Neighbour, Recall, TriedArm};
+pub use decision::{Decision, PolicyRef, Probability, Reason, VoterView};
+pub use feedback::{Feedback, FeedbackSource, Signal, Verdict, VerdictStatus};
+pub use ids::{ArmId, DecisionId, Domain, IdempotencyKey, TaskId};
+pub use outcome::{Call, CallStatus, Outcome, OutcomeStatus};
+pub use task::{Constraints, Message, Metadata, PROMPT_BYTES_MAX, Task};
+pub use unit::{Mode, Propensity, RewardWeights, Score};
+
+/// Why a record was refused. The text says what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct Invalid {
+    /// The field as the client writes it.
+    pub field: &'static str,
+    /// What is wrong and what would be right.
+    pub problem: String,
+}
+
+impl Invalid {
+    pub(crate) fn new(field: &'static str, problem: impl Into<String>) -> Self {
+        Self { field, problem: problem.into() }
+    }
+}

@@ -1,0 +1,91 @@
+//! Task: what a client asks for, validated at the edge.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{ArmId, Domain, IdempotencyKey, Invalid, RewardWeights, TaskId};
+
+/// Task metadata: one JSON object, the verifiers' extension point (`reference`, `schema`, `choices`, `answer` ...).
+pub type Metadata = Map<String, Value>;
+
+/// The longest prompt, all messages together.
+pub const PROMPT_BYTES_MAX: usize = 1 << 20;
+
+/// One piece of work to route.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// The client's id, or a generated one.
+    pub id: TaskId,
+    /// The kind of work; `unknown` when the client gives none.
+    pub domain: Domain,
+    /// The chat that the worker gets; never empty.
+    pub messages: Vec<Message>,
+    /// What verifiers may need to check the answer.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Metadata,
+    /// Limits on how it may be done.
+    #[serde(default)]
+    pub constraints: Constraints,
+    /// Weights of this task's reward, when they differ from the daemon's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reward: Option<RewardWeights>,
+    /// Makes a repeated request one task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<IdempotencyKey>,
+}
+
+/// One chat message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Message {
+    /// `system`, `user`, `assistant` or `tool`.
+    pub role: String,
+    /// The text.
+    pub content: String,
+}
+
+/// Limits on how a task may be done.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Constraints {
+    /// Only these arms may be used; all enabled arms when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arms: Option<Vec<ArmId>>,
+    /// How long the worker may take, in milliseconds (1 to 3,600,000).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+}
+
+impl Task {
+    /// The text that is embedded and recalled by: the last user message, or the last message of any role.
+    pub fn prompt(&self) -> &str {
+        let last_user = self.messages.iter().rev().find(|message| message.role == "user");
+        last_user.or(self.messages.last()).map_or("", |message| message.content.as_str())
+    }
+
+    /// Checks every field against its range.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        if self.messages.is_empty() || self.prompt().trim().is_empty() {
+            return Err(Invalid::new("prompt", "must not be empty; send `prompt` or `messages` with a user message"));
+        }
+        let bytes: usize = self.messages.iter().map(|message| message.content.len()).sum();
+        if bytes > PROMPT_BYTES_MAX {
+            return Err(Invalid::new("prompt", format!("is {bytes} bytes; at most {PROMPT_BYTES_MAX} are taken")));
+        }
+        for message in &self.messages {
+            if !["system", "user", "assistant", "tool"].contains(&message.role.as_str()) {
+                return Err(Invalid::new("messages", "each role must be one of system, user, assistant, tool"));
+            }
+        }
+        if self.constraints.arms.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Invalid::new("constraints.arms", "must name at least one arm, or be left out for all"));
+        }
+        if self.constraints.deadline_ms.is_some_and(|ms| !(1..=3_600_000).contains(&ms)) {
+            return Err(Invalid::new("constraints.deadline_ms", "must be from 1 to 3600000"));
+        }
+        if let Some(reward) = &self.reward {
+            reward.validate()?;
+        }
+        Ok(())
+    }
+}

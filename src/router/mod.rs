@@ -1,0 +1,385 @@
+//! The router: turns the crank of the loop. The only place that sees every stage.
+//!
+//! A round: embed and recall (observe), decide and journal the decision, run it (act), verify, journal the outcome
+//! with its feedback, acknowledge, learn. Rounds run in tasks of their own, so a client that hangs up does not leave
+//! a decision half done. Learning happens in one thread, in journal order; deciding reads its latest snapshot and
+//! takes no lock.
+//!
+//! What can go wrong: a failing worker is an outcome with score 0; failing recall is recorded in the decision and the
+//! loop goes on; a failing policy falls back to uniform, recorded and counted; a failing journal acknowledges
+//! nothing.
+
+mod error;
+mod feedback;
+mod learner;
+mod open;
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+    thread::JoinHandle,
+    time::Instant,
+};
+
+use arc_swap::ArcSwap;
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    action::{policy::Opinion, sample::sample},
+    arms::Catalogue,
+    context::embedding::EmbeddingPool,
+    feedback::verifier::Registry,
+    journal::{Appended, Event, Journal, NewEvent, Stored},
+    memory::{Filter, MIN_SIMILARITY, Memory, RECALL_K},
+    modes,
+    regret::{RegretReport, Tracker},
+    round::{
+        Candidate, Context, Decision, DecisionId, Domain, Feedback, FeedbackSource, IdempotencyKey, Mode, Outcome,
+        OutcomeStatus, PolicyRef, Probability, Propensity, Reason, Recall, RewardWeights, Score, Task,
+    },
+    telemetry::{Events, Metric, Stage, observe_stage},
+};
+
+pub use crate::{
+    arms::CatalogueError,
+    context::embedding::EmbeddingError,
+    journal::{Decided, JournalError},
+};
+pub use error::RouterError;
+pub use feedback::{Acknowledged, ClientFeedback};
+pub use learner::PolicySnapshot;
+pub use open::{Opened, RouterParts, RouterSettings};
+
+/// The most domains that a router without configured domains tells apart.
+const DOMAINS_MAX: usize = 64;
+
+/// A finished round.
+#[derive(Debug, Clone)]
+pub struct Round {
+    /// The task, its context and the decision.
+    pub decided: Arc<Decided>,
+    /// What running it gave.
+    pub outcome: Outcome,
+    /// What it was worth.
+    pub feedback: Feedback,
+    /// Whether this answer was stored before: the request repeated an idempotency key.
+    pub repeated: bool,
+}
+
+/// Everything the journal knows of one decision.
+#[derive(Debug, Clone)]
+pub struct Explanation {
+    /// The task, its context and the decision.
+    pub decided: Decided,
+    /// What running it gave, once it ran.
+    pub outcome: Option<Outcome>,
+    /// Every feedback so far.
+    pub feedback: Vec<Feedback>,
+}
+
+/// A task that is new, or that was decided before under its idempotency key.
+enum Claim {
+    Fresh(Arc<Decided>),
+    Repeat(Box<Explanation>),
+}
+
+/// The loop, shared by all requests.
+pub struct Router {
+    embedder: EmbeddingPool,
+    memory: Arc<dyn Memory>,
+    catalogue: Arc<Catalogue>,
+    registry: Registry,
+    journal: Journal,
+    policy: Arc<ArcSwap<PolicySnapshot>>,
+    // Guards the regret read model: the learner adds a round, pages read a report.
+    tracker: Arc<Mutex<Tracker>>,
+    events: Events,
+    settings: RouterSettings,
+    // Guards which domains were seen, where none are configured.
+    seen_domains: Mutex<BTreeSet<Domain>>,
+    // Guards which decisions are being run by this process.
+    running: Mutex<HashSet<DecisionId>>,
+    rounds: TaskTracker,
+    // Guards the learner's handle, which the first `close` takes.
+    learner: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Router {
+    /// Runs a task through the whole loop. It goes on to its end even when the caller stops waiting.
+    pub async fn run(self: &Arc<Self>, task: Task) -> Result<Round, RouterError> {
+        let router = Arc::clone(self);
+        let round = self.rounds.spawn(async move { router.turn(task).await });
+        round.await.map_err(|error| RouterError::Internal(format!("the round panicked: {error}")))?
+    }
+
+    async fn turn(&self, task: Task) -> Result<Round, RouterError> {
+        let Explanation { decided, outcome, mut feedback } = match self.claim(task).await? {
+            Claim::Fresh(decided) => return self.finish(decided, false).await,
+            Claim::Repeat(explanation) => *explanation,
+        };
+        let decided = Arc::new(decided);
+        if let Some(outcome) = outcome
+            && let Some(place) = feedback.iter().position(|feedback| feedback.source != FeedbackSource::Client)
+        {
+            return Ok(Round { decided, outcome, feedback: feedback.swap_remove(place), repeated: true });
+        }
+        // The decision was journaled, but a crash came before its outcome: finish what was begun.
+        self.finish(decided, true).await
+    }
+
+    /// Decides a task for a caller that runs the model itself. The decision is durable when this returns.
+    pub async fn route(&self, task: Task) -> Result<Decided, RouterError> {
+        Ok(match self.claim(task).await? {
+            Claim::Fresh(decided) => Decided::clone(&decided),
+            Claim::Repeat(explanation) => explanation.decided,
+        })
+    }
+
+    /// Decides the task, unless its idempotency key was decided before.
+    async fn claim(&self, task: Task) -> Result<Claim, RouterError> {
+        let key = task.idempotency_key.clone();
+        if let Some(key) = &key
+            && let Some(id) = self.journal.by_idempotency_key(key).await?
+        {
+            return self.first_with(key, id, &task).await;
+        }
+        let (decided, appended) = self.decide(task).await?;
+        match (appended, key) {
+            (Appended::Stored { .. }, _) => Ok(Claim::Fresh(decided)),
+            (Appended::Duplicate, Some(key)) => {
+                // Two requests with one key raced; the other one was first.
+                let found = self.journal.by_idempotency_key(&key).await?;
+                let id = found.ok_or_else(|| RouterError::Internal("a duplicate key has no decision".into()))?;
+                self.first_with(&key, id, &decided.task).await
+            }
+            (Appended::Duplicate, None) => Err(RouterError::Internal("a fresh decision was there already".into())),
+        }
+    }
+
+    /// The round that the key's first request began, if it was the same task.
+    async fn first_with(&self, key: &IdempotencyKey, id: DecisionId, task: &Task) -> Result<Claim, RouterError> {
+        let first = self.explain(id).await?;
+        let same = first.decided.task.messages == task.messages
+            && first.decided.task.domain == task.domain
+            && first.decided.task.metadata == task.metadata
+            && first.decided.task.constraints == task.constraints
+            && task.reward.is_none_or(|reward| first.decided.task.reward == Some(reward));
+        if same { Ok(Claim::Repeat(Box::new(first))) } else { Err(RouterError::KeyReused(key.clone())) }
+    }
+
+    /// Observes and decides; the decision is durable when this returns.
+    async fn decide(&self, mut task: Task) -> Result<(Arc<Decided>, Appended), RouterError> {
+        self.admit(&task.domain)?;
+        // Journaled with the task, so that a later change of the default does not change what was learnt.
+        task.reward.get_or_insert(self.settings.reward);
+        let candidates = self.catalogue.candidates(&task)?;
+        let context = self.observe(&task, candidates).await?;
+        let started = Instant::now();
+        let decision = self.draw(&task, &context)?;
+        observe_stage(Stage::Decide, started.elapsed());
+        let decided = Arc::new(Decided { task, context, decision });
+        let new = NewEvent { event: decided.to_event(), decided: Arc::clone(&decided) };
+        let appended = self.append(vec![new]).await?;
+        Ok((decided, appended.first().copied().unwrap_or(Appended::Duplicate)))
+    }
+
+    async fn observe(&self, task: &Task, candidates: Vec<Candidate>) -> Result<Context, RouterError> {
+        let started = Instant::now();
+        let embedding = self.embedder.embed(task.prompt()).await?;
+        observe_stage(Stage::Embed, started.elapsed());
+        let started = Instant::now();
+        let (memory, query) = (Arc::clone(&self.memory), embedding.clone());
+        let recalled =
+            tokio::task::spawn_blocking(move || memory.query(&query, RECALL_K, MIN_SIMILARITY, &Filter::default()));
+        let recalled = recalled.await;
+        observe_stage(Stage::Recall, started.elapsed());
+        let (neighbours, recall) = match recalled {
+            Ok(Ok(neighbours)) => (neighbours, Recall::Ok),
+            Ok(Err(error)) => (vec![], Recall::Unavailable(error.to_string())),
+            Err(error) => (vec![], Recall::Unavailable(error.to_string())),
+        };
+        if let Recall::Unavailable(reason) = &recall {
+            metrics::counter!(Metric::RecallUnavailable.name()).increment(1);
+            tracing::warn!(%reason, "decided without recall");
+        }
+        Ok(Context { embedding, domain: task.domain.clone(), neighbours, recall, candidates })
+    }
+
+    fn draw(&self, task: &Task, context: &Context) -> Result<Decision, RouterError> {
+        let id = DecisionId::generate();
+        let seed = id.seed();
+        let snapshot = self.policy.load();
+        let (opinion, fallback) = match snapshot.policy.decide(context, seed) {
+            Ok(opinion) => (opinion, false),
+            Err(error) => {
+                metrics::counter!(Metric::Fallbacks.name()).increment(1);
+                tracing::warn!(%error, policy = snapshot.policy.name(), "the policy failed; drew uniformly");
+                let n = context.candidates.len();
+                (Opinion { pmf: vec![1.0 / n as f64; n], voters: vec![] }, true)
+            }
+        };
+        let internal = |error: &dyn std::fmt::Display| RouterError::Internal(format!("cannot draw an arm: {error}"));
+        let drawn = sample(&opinion.pmf, seed).map_err(|error| internal(&error))?;
+        let (candidate, p) = context
+            .candidates
+            .get(drawn)
+            .zip(opinion.pmf.get(drawn))
+            .ok_or_else(|| internal(&"the policy named more arms than there are"))?;
+        let most = opinion.pmf.iter().copied().fold(0.0, f64::max);
+        let reason = match () {
+            () if fallback => Reason::Fallback,
+            () if context.candidates.len() == 1 => Reason::Forced,
+            () if *p >= most => Reason::Exploit,
+            () => Reason::Explore,
+        };
+        let probability = |(candidate, p): (&Candidate, &f64)| Probability {
+            mode: candidate.mode,
+            arm: candidate.arm.clone(),
+            p: *p,
+        };
+        Ok(Decision {
+            id,
+            task_id: task.id.clone(),
+            mode: candidate.mode,
+            arm: candidate.arm.clone(),
+            propensity: Propensity::new(*p).map_err(|error| internal(&error))?,
+            pmf: context.candidates.iter().zip(&opinion.pmf).map(probability).collect(),
+            voters: opinion.voters,
+            policy: PolicyRef { name: snapshot.policy.name().into(), version: snapshot.policy.version() },
+            learnt_rounds: snapshot.learnt_rounds,
+            reason,
+            seed,
+        })
+    }
+
+    /// Runs and verifies a decision; outcome and feedback are durable when this returns.
+    async fn finish(&self, decided: Arc<Decided>, repeated: bool) -> Result<Round, RouterError> {
+        let id = decided.decision.id;
+        let _running = Running::enter(&self.running, id).ok_or(RouterError::StillRunning(id))?;
+        let arm = self.catalogue.get(&decided.decision.arm)?;
+        let started = Instant::now();
+        let outcome = match decided.decision.mode {
+            Mode::Single => modes::run_single(id, &decided.task, arm).await,
+        };
+        observe_stage(Stage::Run, started.elapsed());
+        let feedback = self.judge(&decided, &outcome).await;
+        let events = [Event::Ran { outcome: outcome.clone() }, Event::Judged { feedback: feedback.clone() }];
+        let new = events.map(|event| NewEvent { event, decided: Arc::clone(&decided) });
+        self.append(new.into()).await?;
+        Ok(Round { decided, outcome, feedback, repeated })
+    }
+
+    async fn judge(&self, decided: &Decided, outcome: &Outcome) -> Feedback {
+        let weights = self.weights(&decided.task);
+        let started = Instant::now();
+        let feedback = match outcome.status {
+            OutcomeStatus::Done => {
+                let (task, cost_usd) = (&decided.task, outcome.cost_usd);
+                self.registry.judge(decided.decision.id, task, &outcome.output, cost_usd, weights).await
+            }
+            OutcomeStatus::Failed => Feedback {
+                decision_id: decided.decision.id,
+                source: FeedbackSource::Failure,
+                score: Score::new(0.0).ok(),
+                reward: Some(weights.reward(0.0, outcome.cost_usd)),
+                cost_usd: outcome.cost_usd,
+                verdicts: vec![],
+            },
+        };
+        observe_stage(Stage::Verify, started.elapsed());
+        feedback
+    }
+
+    fn weights(&self, task: &Task) -> RewardWeights {
+        task.reward.unwrap_or(self.settings.reward)
+    }
+
+    async fn append(&self, events: Vec<NewEvent>) -> Result<Vec<Appended>, RouterError> {
+        let started = Instant::now();
+        let appended = self.journal.append(events).await?;
+        observe_stage(Stage::Journal, started.elapsed());
+        Ok(appended)
+    }
+
+    fn admit(&self, domain: &Domain) -> Result<(), RouterError> {
+        if *domain == Domain::unknown() || self.settings.domains.contains(domain) {
+            return Ok(());
+        }
+        let mut seen = self.seen_domains.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.settings.domains.is_empty() && (seen.contains(domain) || seen.len() < DOMAINS_MAX) {
+            seen.insert(domain.clone());
+            return Ok(());
+        }
+        let known = if self.settings.domains.is_empty() { &*seen } else { &self.settings.domains };
+        let known = known.iter().map(Domain::as_str).collect::<Vec<_>>().join(", ");
+        Err(RouterError::UnknownDomain { domain: domain.clone(), known })
+    }
+
+    /// All that the journal knows of a decision.
+    pub async fn explain(&self, id: DecisionId) -> Result<Explanation, RouterError> {
+        let (mut decided, mut outcome, mut feedback) = (None, None, vec![]);
+        for stored in self.journal.of_decision(id).await? {
+            match stored {
+                Stored { event: Event::Ran { outcome: ran }, .. } => outcome = Some(ran),
+                Stored { event: Event::Judged { feedback: judged }, .. } => feedback.push(judged),
+                Stored { event: Event::Decided { .. }, .. } => decided = stored.into_decided(),
+            }
+        }
+        let decided = decided.ok_or(RouterError::UnknownDecision(id))?;
+        Ok(Explanation { decided, outcome, feedback })
+    }
+
+    /// The regret report as of now.
+    pub fn regret(&self) -> RegretReport {
+        self.tracker.lock().unwrap_or_else(PoisonError::into_inner).report()
+    }
+
+    /// The policy that decides now.
+    pub fn policy(&self) -> PolicyRef {
+        let snapshot = self.policy.load();
+        PolicyRef { name: snapshot.policy.name().into(), version: snapshot.policy.version() }
+    }
+
+    /// Entries in memory and its cap.
+    pub fn memory_fill(&self) -> (u64, u64) {
+        (self.memory.next_seq().unwrap_or(0).min(self.settings.memory_cap), self.settings.memory_cap)
+    }
+
+    /// Live events.
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Waits for the rounds that are running.
+    pub async fn drain(&self) {
+        self.rounds.close();
+        self.rounds.wait().await;
+    }
+
+    /// Waits for running rounds, learns the last of them, flushes memory and closes the journal.
+    pub async fn close(&self) {
+        self.drain().await;
+        self.journal.close().await;
+        let learner = self.learner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(learner) = learner
+            && !tokio::task::spawn_blocking(move || learner.join()).await.is_ok_and(|joined| joined.is_ok())
+        {
+            tracing::error!("the learner panicked");
+        }
+    }
+}
+
+/// A decision being run; leaves the set when dropped.
+struct Running<'a>(&'a Mutex<HashSet<DecisionId>>, DecisionId);
+
+impl<'a> Running<'a> {
+    fn enter(set: &'a Mutex<HashSet<DecisionId>>, id: DecisionId) -> Option<Self> {
+        set.lock().unwrap_or_else(PoisonError::into_inner).insert(id).then_some(Self(set, id))
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+    }
+}

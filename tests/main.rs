@@ -1,0 +1,10 @@
+//! One integration binary: each module drives one surface of the daemon, started as its users start it.
+
+mod bad_input;
+mod commands;
+mod durability;
+mod layers;
+mod routes;
+mod served;
+mod streams;
+mod workers;
