@@ -1,6 +1,6 @@
 //! What was acknowledged is there after kill -9, and the state is the one that the journal tells.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -70,17 +70,19 @@ async fn a_task_cut_off_by_a_crash_is_finished_under_its_idempotency_key() {
     let url = format!("{}/v1/tasks", served.url);
     let (client, body) = (reqwest::Client::new(), task.clone());
     let cut_off = tokio::spawn(async move { client.post(url).json(&body).send().await });
-    // While it runs, the same request is told so; this is also the sign that the decision is in the journal.
+    // While it runs, the same request is told so; this is also the sign that the decision is in the journal. A request
+    // that came first and runs the task itself is given up, which leaves the task running.
     let running = loop {
-        let (status, answer) = served.post("/v1/tasks", &task).await;
-        if status == 409 {
-            break answer;
+        let request = reqwest::Client::new().post(format!("{}/v1/tasks", served.url)).json(&task);
+        let answered = request.timeout(Duration::from_millis(200)).send().await;
+        if let Some(answer) = answered.ok().filter(|answer| answer.status() == 409) {
+            break answer.json::<Value>().await.unwrap();
         }
-        assert_ne!(status, 200, "the task finished too soon");
     };
     assert_eq!(running["type"], "urn:pointsman:problem:still-running");
     served.kill();
-    assert!(cut_off.await.unwrap().is_err());
+    let answered = cut_off.await.unwrap();
+    assert!(answered.is_err() || answered.unwrap().status() == 409);
     let served = Served::in_folder(&config, folder.path());
     let (status, answer) = served.post("/v1/tasks", &task).await;
     assert_eq!((status, &answer["repeated"]), (200, &json!(true)), "{answer}");

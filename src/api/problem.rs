@@ -15,9 +15,12 @@ use crate::{
     router::{CatalogueError, EmbeddingError, JournalError, RouterError},
 };
 
-/// A problem document. `detail` says what happened and what to do.
+/// A problem document, boxed since it travels in every handler's result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Problem {
+pub struct Problem(Box<Document>);
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Document {
     /// A stable name, `urn:pointsman:problem:NAME`.
     #[serde(rename = "type")]
     kind: String,
@@ -35,11 +38,12 @@ pub struct Problem {
 impl Problem {
     pub(super) fn new(status: StatusCode, name: &str, title: &'static str, detail: impl Into<String>) -> Self {
         let kind = format!("urn:pointsman:problem:{name}");
-        Self { kind, title, status: status.as_u16(), detail: detail.into(), more: Map::new() }
+        let status = status.as_u16();
+        Self(Box::new(Document { kind, title, status, detail: detail.into(), more: Map::new() }))
     }
 
     pub(super) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.more.insert(key.into(), value.into());
+        self.0.more.insert(key.into(), value.into());
         self
     }
 
@@ -67,7 +71,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         (status, [(header::CONTENT_TYPE, "application/problem+json")], Json(self)).into_response()
     }
 }

@@ -21,7 +21,7 @@ enum DatasetCommand {
     /// Write the tasks, with their references, as NDJSON.
     #[command(after_help = "Example:
   pointsman dataset tasks --dataset llmrouter --split test |
-    curl -sN -T - 'http://127.0.0.1:7700/v1/tasks/stream'")]
+    curl -sN -X POST -T - 'http://127.0.0.1:7700/v1/tasks/stream'")]
     Tasks(TasksArguments),
 }
 

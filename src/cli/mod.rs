@@ -63,7 +63,8 @@ pub fn run() -> ExitCode {
             return if asked && shown.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_USAGE) };
         }
     };
-    let filter = EnvFilter::try_from_env("POINTSMAN_LOG").unwrap_or_else(|_| EnvFilter::new("warn,pointsman=info"));
+    let filter = EnvFilter::try_from_env("POINTSMAN_LOG")
+        .unwrap_or_else(|_| EnvFilter::new("warn,qdrant_edge=error,pointsman=info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -204,8 +204,8 @@ impl Checker<'_> {
                             domains.insert(domain, own);
                         }
                         (domain, section) => {
-                            domain.err().map(|error| self.problems.add(&key, error.problem));
-                            section.err().map(|error| self.problems.add(&key, error));
+                            let found = domain.err().map(|error| error.problem).into_iter().chain(section.err());
+                            found.for_each(|advice| self.problems.add(&key, advice));
                         }
                     }
                 }

@@ -11,6 +11,10 @@ use crate::round::{
 /// One event. Fields are only ever added, with a default, so that old journals stay readable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "events live for a moment, one at a time; a box would only move the bytes"
+)]
 pub enum Event {
     /// A task was decided; written before the decision is acted on.
     Decided {

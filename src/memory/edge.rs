@@ -178,7 +178,7 @@ impl Memory for EdgeMemory {
         Ok(self.next_seq.load(Ordering::Acquire))
     }
 
-    fn len(&self) -> Result<u64, MemoryError> {
+    fn count(&self) -> Result<u64, MemoryError> {
         let count = self.shard.count(CountRequest { filter: None, exact: true }).map_err(|error| other(&error))?;
         Ok(count as u64)
     }
@@ -201,7 +201,7 @@ impl Filter {
             [("domain", self.domain.as_ref().map(Domain::as_str)), ("arms", self.arm.as_ref().map(ArmId::as_str))]
         {
             if let Some(value) = value {
-                let value = Match::Value(MatchValue { value: ValueVariants::String(value.to_owned().into()) });
+                let value = Match::Value(MatchValue { value: ValueVariants::String(value.to_owned()) });
                 must.push(Condition::Field(FieldCondition::new_match(path(field)?, value)));
             }
         }

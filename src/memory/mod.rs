@@ -64,7 +64,7 @@ pub trait Memory: Send + Sync {
     fn next_seq(&self) -> Result<u64, MemoryError>;
 
     /// How many entries are held; never above the cap.
-    fn len(&self) -> Result<u64, MemoryError>;
+    fn count(&self) -> Result<u64, MemoryError>;
 
     /// Makes everything stored survive a crash of the machine.
     fn sync(&self) -> Result<(), MemoryError>;

@@ -66,7 +66,7 @@ impl Memory for ScanMemory {
         Ok(self.ring.read().map_err(poisoned)?.next_seq)
     }
 
-    fn len(&self) -> Result<u64, MemoryError> {
+    fn count(&self) -> Result<u64, MemoryError> {
         Ok(self.ring.read().map_err(poisoned)?.slots.len() as u64)
     }
 

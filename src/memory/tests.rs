@@ -36,7 +36,7 @@ fn all(memory: &dyn Memory, filter: &Filter) -> Vec<u64> {
 }
 
 fn keeps_the_contract(memory: &dyn Memory) {
-    assert_eq!((memory.len().unwrap(), memory.next_seq().unwrap()), (0, 0));
+    assert_eq!((memory.count().unwrap(), memory.next_seq().unwrap()), (0, 0));
     let mut model = VecDeque::new();
     for seq in 0..40 {
         memory.put(seq, &entry(seq)).unwrap();
@@ -46,7 +46,7 @@ fn keeps_the_contract(memory: &dyn Memory) {
             model.pop_front();
         }
         assert_eq!(all(memory, &Filter::default()), Vec::from(model.clone()));
-        assert_eq!(memory.len().unwrap(), model.len() as u64);
+        assert_eq!(memory.count().unwrap(), model.len() as u64);
         assert_eq!(memory.next_seq().unwrap(), seq + 1);
     }
     let even = Filter { domain: Some(Domain::new("even").unwrap()), arm: None };

@@ -34,7 +34,16 @@ impl Embedding {
         if self.0.len() != other.0.len() {
             return 0.0;
         }
-        self.0.iter().zip(other.0.iter()).map(|(a, b)| a * b).sum::<f32>().clamp(-1.0, 1.0)
+        // Sixteen sums side by side, which the processor adds at once; always in this order, so always the same bits.
+        let mut lanes = [0.0_f32; 16];
+        let (ours, theirs) = (self.0.chunks_exact(16), other.0.chunks_exact(16));
+        let rest: f32 = ours.remainder().iter().zip(theirs.remainder()).map(|(a, b)| a * b).sum();
+        for (ours, theirs) in ours.zip(theirs) {
+            for (lane, (a, b)) in lanes.iter_mut().zip(ours.iter().zip(theirs)) {
+                *lane += a * b;
+            }
+        }
+        (lanes.iter().sum::<f32>() + rest).clamp(-1.0, 1.0)
     }
 
     /// Little-endian bytes, as stored in the journal.
@@ -126,6 +135,10 @@ mod tests {
         let embedding = Embedding::new(vec![3.0, 4.0]).unwrap();
         assert_eq!(embedding.as_slice(), [0.6, 0.8]);
         assert_eq!(Embedding::from_bytes(&embedding.to_bytes()).unwrap(), embedding);
+        let long = |x: f32| Embedding::new((0..37).map(|n| x + n as f32).collect()).unwrap();
+        assert!((long(0.0).cosine(&long(0.0)) - 1.0).abs() < 1e-6);
+        assert!(long(0.0).cosine(&long(-36.0)) < 0.0);
+        assert_eq!(long(0.0).cosine(&embedding), 0.0);
         for bad in [vec![], vec![0.0, 0.0], vec![f32::NAN], vec![f32::INFINITY, 1.0]] {
             assert!(Embedding::new(bad).is_err());
         }

@@ -374,7 +374,9 @@ struct Running<'a>(&'a Mutex<HashSet<DecisionId>>, DecisionId);
 
 impl<'a> Running<'a> {
     fn enter(set: &'a Mutex<HashSet<DecisionId>>, id: DecisionId) -> Option<Self> {
-        set.lock().unwrap_or_else(PoisonError::into_inner).insert(id).then_some(Self(set, id))
+        let fresh = set.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        // Made only when fresh: dropping it would take the id out again.
+        fresh.then(|| Self(set, id))
     }
 }
 

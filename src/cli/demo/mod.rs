@@ -25,6 +25,8 @@ use futures::{StreamExt, stream};
 use indicatif::ProgressBar;
 use pointsman::{api::Progress, config, regret::RegretReport};
 
+use tokio::sync::Semaphore;
+
 use super::{
     daemon::{Daemon, asked_to_stop},
     folders::{DataFolder, Folders},
@@ -34,6 +36,8 @@ use summary::Summary;
 
 /// Tasks streamed when no number is given; then the page stays open.
 const TASKS: u64 = 5_000;
+/// Tasks sent and not yet answered, at most.
+const AHEAD: usize = 64;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -125,9 +129,19 @@ async fn stream_tasks(
     bar: &ProgressBar,
 ) -> Result<Streamed> {
     let began = Instant::now();
-    let feeding = Arc::clone(stop);
+    // Bounds how far the feed runs ahead: sockets alone would buffer thousands of tasks, and Ctrl-C wait for them.
+    let ahead = Arc::new(Semaphore::new(AHEAD));
+    let (feeding, places) = (Arc::clone(stop), Arc::clone(&ahead));
     let lines = stream::iter(first..first + total)
+        .then(move |index| {
+            let places = Arc::clone(&places);
+            async move {
+                places.acquire_owned().await.ok()?.forget();
+                Some(index)
+            }
+        })
         .take_while(move |_| std::future::ready(!feeding.load(Ordering::Relaxed)))
+        .filter_map(std::future::ready)
         .map(move |index| Ok::<_, Infallible>(format!("{}\n", world::task(seed, index))));
     let response = reqwest::Client::new()
         .post(format!("http://{}/v1/tasks/stream", daemon.address))
@@ -151,6 +165,7 @@ async fn stream_tasks(
                 streamed.answered += 1;
                 streamed.first_outcome_s.get_or_insert_with(|| started.elapsed().as_secs_f64());
             }
+            ahead.add_permits(1);
             let done = streamed.answered + streamed.failed;
             bar.set_position(done);
             daemon.state.progress.store(Some(Arc::new(Progress { done, total })));

@@ -925,7 +925,7 @@ const WHY = {
   explore: "the policy was sampling an option that it wants to know more about",
   fallback: "the first choice could not serve, so the next one did",
   pinned: "the request or the session fixed the arm",
-  forced: "an operator's rule forced this choice",
+  forced: "no other arm was allowed",
 };
 
 function drawDecision(d, id) {
