@@ -13,10 +13,14 @@ pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// The daemon takes tasks: the journal is folded and it is not stopping.
+/// The daemon takes tasks and learns: the journal is folded, the learner is alive and it is not stopping.
 pub(super) async fn readyz(State(state): State<ApiState>) -> Response {
     if state.stopping.is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
+    }
+    if !state.router.is_learning() {
+        let said = "learning has stopped; the log says why; restart the daemon, the journal has every round\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, said).into_response();
     }
     "ready\n".into_response()
 }

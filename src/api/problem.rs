@@ -106,7 +106,7 @@ impl From<RouterError> for Problem {
             }
             RouterError::Embedding(error) => embedding(&error, detail),
             RouterError::Journal(error) => journal(&error, detail),
-            RouterError::Internal(_) => internal(&detail),
+            RouterError::Memory(_) | RouterError::Internal(_) => internal(&detail),
         }
     }
 }

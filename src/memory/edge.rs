@@ -185,7 +185,9 @@ impl Memory for EdgeMemory {
 
     fn sync(&self) -> Result<(), MemoryError> {
         let ring = Ring { flushed: self.next_seq()?, ..self.ring.clone() };
-        self.shard.flush();
+        // The shard panics where it cannot write, such as on a full disk; here that is an error like any other.
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.shard.flush()))
+            .map_err(|_| MemoryError::Other(format!("{} could not be flushed", self.folder.display())))?;
         let temporary = self.folder.join("ring.json.part");
         let bytes = serde_json::to_vec(&ring).map_err(|error| MemoryError::Other(error.to_string()))?;
         fs::write(&temporary, bytes)

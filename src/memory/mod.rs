@@ -87,6 +87,17 @@ pub enum MemoryError {
         /// What the store said.
         reason: String,
     },
+    /// Memory holds more than the journal tells of.
+    #[error(
+        "memory holds {entries} entries but the journal only {rounds} rounds, so they do not belong together; delete the \
+         memory folder and start again: the journal rebuilds it"
+    )]
+    Ahead {
+        /// One above the highest sequence number in memory.
+        entries: u64,
+        /// Rounds learnt from the journal.
+        rounds: u64,
+    },
     /// Anything else that the store said.
     #[error("memory failed: {0}")]
     Other(String),

@@ -4,6 +4,7 @@ use crate::{
     arms::CatalogueError,
     context::embedding::EmbeddingError,
     journal::JournalError,
+    memory::MemoryError,
     round::{DecisionId, Domain, IdempotencyKey, Invalid},
 };
 
@@ -39,6 +40,9 @@ pub enum RouterError {
     /// The journal failed, so nothing was acknowledged.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// Memory cannot be used.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     /// A defect here.
     #[error("internal error: {0}")]
     Internal(String),

@@ -345,6 +345,12 @@ impl Router {
         (self.memory.next_seq().unwrap_or(0).min(self.settings.memory_cap), self.settings.memory_cap)
     }
 
+    /// Whether verified rounds are still being learnt; false only after a defect or while closing.
+    pub fn is_learning(&self) -> bool {
+        let learner = self.learner.lock().unwrap_or_else(PoisonError::into_inner);
+        learner.as_ref().is_some_and(|learner| !learner.is_finished())
+    }
+
     /// Live events.
     pub fn events(&self) -> &Events {
         &self.events

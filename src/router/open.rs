@@ -21,7 +21,7 @@ use crate::{
     context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
     journal::{Decided, Event, Journal, JournalSettings, Synchronous},
-    memory::Memory,
+    memory::{Memory, MemoryError},
     regret::Tracker,
     round::{DecisionId, Domain, RewardWeights},
     telemetry::Events,
@@ -105,12 +105,9 @@ impl Router {
             events: events.clone(),
         };
         let (total, rounds) = journal.counts().await?;
-        let held = memory.next_seq().map_err(|error| RouterError::Internal(error.to_string()))?;
+        let held = memory.next_seq()?;
         if held > rounds {
-            return Err(RouterError::Internal(format!(
-                "memory holds {held} entries but the journal only {rounds} rounds: they do not belong together; delete \
-                 the memory folder, it is rebuilt from the journal"
-            )));
+            return Err(MemoryError::Ahead { entries: held, rounds }.into());
         }
         let memory_from = held.max(rounds.saturating_sub(settings.memory_cap));
         fold(&journal, &mut learner, memory_from, total, progress).await?;
