@@ -91,12 +91,12 @@ impl Journal {
         Self::prepare(&mut connection, &path).await?;
         let reader = SqlitePoolOptions::new()
             .max_connections(2)
-            .connect_with(options.read_only(true))
+            .connect_with(options.clone().read_only(true))
             .await
             .map_err(open_error)?;
         let (queue, appends) = mpsc::channel(QUEUE);
         let closing = CancellationToken::new();
-        let writer = tokio::spawn(writer::run(connection, appends, committed, closing.clone()));
+        let writer = tokio::spawn(writer::run(options, connection, appends, committed, closing.clone()));
         Ok(Self { queue, reader, path, closing, writer: Mutex::new(Some(writer)) })
     }
 

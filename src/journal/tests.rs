@@ -153,6 +153,26 @@ async fn many_appends_come_back_in_journal_order() {
     assert_eq!(seqs, (1..=200).collect::<Vec<_>>());
 }
 
+/// A full disk once left the writer with a transaction that it took for open, and every later append failed.
+#[tokio::test]
+async fn the_journal_goes_on_after_its_disk_was_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.sqlite");
+    let (journal, _learner) = open(&path).await;
+    journal.append(vec![new(&decided(1, None))]).await.unwrap();
+    // A trigger plays the full disk: like it, RAISE(ROLLBACK) ends the transaction without the connection's asking.
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
+    let mut other = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    let refuse = "CREATE TRIGGER full BEFORE INSERT ON events BEGIN SELECT RAISE(ROLLBACK, 'disk is full'); END";
+    sqlx::raw_sql(refuse).execute(&mut other).await.unwrap();
+    for number in 2..5 {
+        assert!(journal.append(vec![new(&decided(number, None))]).await.is_err());
+    }
+    sqlx::raw_sql("DROP TRIGGER full").execute(&mut other).await.unwrap();
+    journal.append(vec![new(&decided(5, None))]).await.unwrap();
+    assert_eq!(journal.counts().await.unwrap().0, 2);
+}
+
 #[tokio::test]
 async fn a_journal_of_a_newer_version_or_no_journal_at_all_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sqlx::{Connection, SqliteConnection};
+use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -22,12 +22,14 @@ pub(super) struct Append {
 
 /// Runs until it is told to close, or every sender is gone; what was queued before is still written.
 pub(super) async fn run(
-    mut connection: SqliteConnection,
+    options: SqliteConnectOptions,
+    connection: SqliteConnection,
     mut appends: mpsc::Receiver<Append>,
     committed: mpsc::Sender<Committed>,
     closing: CancellationToken,
 ) {
     let mut group = Vec::with_capacity(GROUP_MAX);
+    let mut connection = Some(connection);
     loop {
         let taken = tokio::select! {
             biased;
@@ -41,7 +43,7 @@ pub(super) async fn run(
             break;
         }
         let at_ms = now_ms();
-        let written = write(&mut connection, &group, at_ms).await;
+        let written = write_or_reconnect(&options, &mut connection, &group, at_ms).await;
         for (index, append) in group.drain(..).enumerate() {
             let answer = match &written {
                 Ok(results) => Ok(results[index].clone()),
@@ -54,9 +56,30 @@ pub(super) async fn run(
             let _ = append.done.send(answer);
         }
     }
-    if let Err(error) = connection.close().await {
+    if let Some(open) = connection
+        && let Err(error) = open.close().await
+    {
         tracing::warn!(%error, "the journal did not close cleanly");
     }
+}
+
+/// After a failure SQLite may have rolled back by itself (a full disk) while the connection still counts a transaction
+/// as open, so the next group gets a new connection.
+async fn write_or_reconnect(
+    options: &SqliteConnectOptions,
+    connection: &mut Option<SqliteConnection>,
+    group: &[Append],
+    at_ms: i64,
+) -> Result<Vec<Vec<Appended>>, JournalError> {
+    let mut open = match connection.take() {
+        Some(open) => open,
+        None => options.connect().await?,
+    };
+    let written = write(&mut open, group, at_ms).await;
+    if written.is_ok() {
+        *connection = Some(open);
+    }
+    written
 }
 
 async fn hand_on(events: Vec<NewEvent>, results: &[Appended], at_ms: i64, committed: &mpsc::Sender<Committed>) {
