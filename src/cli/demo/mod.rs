@@ -136,12 +136,14 @@ async fn stream_tasks(
         .then(move |index| {
             let places = Arc::clone(&places);
             async move {
-                places.acquire_owned().await.ok()?.forget();
-                Some(index)
+                // Only a closed semaphore refuses a place, and nobody closes this one.
+                if let Ok(place) = places.acquire_owned().await {
+                    place.forget();
+                }
+                index
             }
         })
         .take_while(move |_| std::future::ready(!feeding.load(Ordering::Relaxed)))
-        .filter_map(std::future::ready)
         .map(move |index| Ok::<_, Infallible>(format!("{}\n", world::task(seed, index))));
     let response = reqwest::Client::new()
         .post(format!("http://{}/v1/tasks/stream", daemon.address))
