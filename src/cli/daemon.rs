@@ -122,6 +122,8 @@ fn parts(config: &Config, folders: &Folders, data: &DataFolder) -> Result<Router
         sessions: config.embedding_sessions,
         max_tokens: config.embedding_max_tokens,
         cache_entries: config.embedding_cache_entries,
+        batch_max: config.embedding_batch_max,
+        batch_wait: Duration::from_micros(config.embedding_batch_wait_us),
         ..EmbeddingSettings::new(&folders.cache)
     };
     let files = models::find_or_fetch(folders, &embedding)?;

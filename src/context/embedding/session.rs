@@ -15,6 +15,7 @@ use ort::environment::Environment;
 
 use super::{
     EmbeddingError, ModelFiles, files,
+    pool::{Count, Encoder},
     text::{head_and_tail, prepare},
 };
 use crate::round::Embedding;
@@ -57,27 +58,31 @@ impl Embedder {
         Ok(Self { model, max_tokens, dimension: files.dimension() })
     }
 
-    /// The vector of each text, in order; blocks. One text at a time, because the last bits of a vector depend on what
-    /// else is in its batch. Refuses blank texts; of long ones head and tail count.
+    /// The vector of each text, in order; blocks. One text at a time: batches are the pool's. Refuses blank texts; of
+    /// long ones head and tail count.
     pub fn embed(&mut self, texts: &[&str]) -> Result<Vec<Embedding>, EmbeddingError> {
         texts.iter().map(|text| self.embed_one(text)).collect()
     }
 
     pub(super) fn embed_one(&mut self, text: &str) -> Result<Embedding, EmbeddingError> {
-        let text = prepare(text, self.max_tokens)?;
-        let text = self.within_tokens(&text)?;
-        let vectors =
-            self.model.embed([text], Some(1)).map_err(|error| EmbeddingError::Inference(error.to_string()))?;
-        match vectors.into_iter().next() {
-            Some(vector) if vector.len() == self.dimension => {
-                Embedding::new(vector).map_err(|error| EmbeddingError::Inference(error.to_string()))
-            }
-            Some(vector) => {
-                let (got, wanted) = (vector.len(), self.dimension);
-                Err(EmbeddingError::Inference(format!("the vector has {got} numbers instead of {wanted}")))
-            }
-            None => Err(EmbeddingError::Inference("the model gave no vector".into())),
+        let one = self.embed_together(&[text])?;
+        one.into_iter().next().ok_or_else(|| EmbeddingError::Inference("the model gave no vector".into()))
+    }
+
+    /// The vectors of texts in one run of the model. Where their token lengths differ the short ones are padded.
+    fn embed_together(&mut self, texts: &[&str]) -> Result<Vec<Embedding>, EmbeddingError> {
+        let mut cut = Vec::with_capacity(texts.len());
+        for text in texts {
+            let text = prepare(text, self.max_tokens)?;
+            cut.push(self.within_tokens(&text)?);
         }
+        let failed = EmbeddingError::Inference;
+        let vectors = self.model.embed(&cut, Some(cut.len())).map_err(|error| failed(error.to_string()))?;
+        let checked = |vector: Vec<f32>| match (vector.len(), self.dimension) {
+            (found, wanted) if found == wanted => Embedding::new(vector).map_err(|error| failed(error.to_string())),
+            (found, wanted) => Err(failed(format!("the vector has {found} numbers instead of {wanted}"))),
+        };
+        vectors.into_iter().map(checked).collect()
     }
 
     /// Cuts the middle out of a text that has more tokens than the model reads; its truncation would lose the tail.
@@ -96,6 +101,17 @@ impl Embedder {
         tokenizer.with_truncation(truncation).map_err(failed)?;
         let tokens: Vec<_> = encoded.map_err(failed)?.get_offsets().iter().map(|&(start, end)| start..end).collect();
         Ok(head_and_tail(text, &tokens, budget).into_owned())
+    }
+}
+
+impl Encoder for Embedder {
+    fn encode(&mut self, texts: &[&str]) -> Result<Vec<Embedding>, EmbeddingError> {
+        self.embed_together(texts)
+    }
+
+    fn counter(&self) -> Count {
+        let tokenizer = self.model.tokenizer.clone();
+        Box::new(move |text| tokenizer.encode(text, true).ok().map(|encoded| encoded.len()))
     }
 }
 

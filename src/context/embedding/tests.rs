@@ -1,6 +1,6 @@
 //! Installing from false wheels, reading damaged folders, and the real model where one is installed.
 
-use std::{env, fs, io::Write, path::Path, path::PathBuf, sync::Arc};
+use std::{env, fs, io::Write, path::Path, path::PathBuf};
 
 use tempfile::TempDir;
 
@@ -221,10 +221,12 @@ async fn a_vector_is_the_same_bits_whatever_else_is_in_flight() {
     let Some(settings) = real() else { return };
     let files = ModelFiles::resolve(&settings).unwrap();
     let mut embedder = Embedder::load(&files, settings.max_tokens).unwrap();
-    let texts: Vec<_> = (0..24).map(|n| format!("task {n}: {}", "add a flag to the parser ".repeat(n))).collect();
+    // Eight texts of each length, so that batches form, and lengths up to far more than is read.
+    let texts: Vec<_> =
+        (0..96).map(|n| format!("task {}: {}", 10 + n / 12, "add a flag ".repeat(n % 12 * 8))).collect();
     let alone = embedder.embed(&texts.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
-    let pool = Arc::new(EmbeddingPool::start(files, &settings).unwrap());
-    assert_eq!((pool.model_id(), pool.dimension()), ("all-MiniLM-L6-v2", 384));
+    let pool = EmbeddingPool::start(files, &settings).unwrap();
+    assert_eq!((pool.model_id(), pool.dimension(), pool.batch_max()), ("all-MiniLM-L6-v2", 384, 16));
     // Spawned, as a server would: the futures must be `Send`.
     let vectors = tokio::spawn(async move { pool.embed_many(&texts, &|_, _| ()).await });
     assert_eq!(vectors.await.unwrap().unwrap(), alone);
