@@ -119,6 +119,9 @@ async fn listen(address: SocketAddr) -> Result<TcpListener> {
 
 fn parts(config: &Config, folders: &Folders, data: &DataFolder) -> Result<RouterParts> {
     let embedding = EmbeddingSettings {
+        model: config.embedding_model.clone(),
+        model_dir: config.embedding_model_dir.clone(),
+        pooling: config.embedding_pooling,
         sessions: config.embedding_sessions,
         max_tokens: config.embedding_max_tokens,
         cache_entries: config.embedding_cache_entries,

@@ -13,6 +13,7 @@ use toml::{Table, Value};
 use super::{ArmConfig, Config, WorkerConfig, raw};
 use crate::{
     arms::Prices,
+    context::embedding::KnownModel,
     feedback::verifier::{SandboxLimits, VerifierSpec, first_party},
     round::{ArmId, Domain},
 };
@@ -118,13 +119,7 @@ impl Checker<'_> {
         let arms = self.arms(&domains);
         let listen = server.as_ref().and_then(|server| self.server(server));
         if let Some(embedding) = &embedding {
-            let p = &mut self.problems;
-            p.require(embedding.sessions <= 64, "embedding.sessions", "must be from 0 (one per core) to 64");
-            p.require((8..=256).contains(&embedding.max_tokens), "embedding.max_tokens", "must be from 8 to 256");
-            let batch = (1..=64).contains(&embedding.batch_max);
-            p.require(batch, "embedding.batch_max", "must be from 1 (no batches) to 64");
-            let wait = embedding.batch_wait_us <= 10_000;
-            p.require(wait, "embedding.batch_wait_us", "must be from 0 (never hold back) to 10000");
+            self.embedding(embedding);
         }
         if let Some(memory) = &memory {
             self.problems.require((1..=1_000_000).contains(&memory.cap), "memory.cap", "must be from 1 to 1000000");
@@ -148,6 +143,9 @@ impl Checker<'_> {
             shutdown_ms: server.shutdown_ms,
             synchronous: journal.synchronous,
             memory_cap: memory.cap,
+            embedding_model: embedding.model,
+            embedding_model_dir: embedding.model_dir.map(|dir| self.base.join(dir)),
+            embedding_pooling: embedding.pooling,
             embedding_sessions: if embedding.sessions == 0 { cores } else { embedding.sessions },
             embedding_max_tokens: embedding.max_tokens,
             embedding_cache_entries: embedding.cache_entries,
@@ -194,6 +192,33 @@ impl Checker<'_> {
                 None
             }
         }
+    }
+
+    fn embedding(&mut self, embedding: &raw::Embedding) {
+        let p = &mut self.problems;
+        match (&embedding.model_dir, &embedding.model) {
+            (Some(dir), _) if !self.base.join(dir).is_dir() => {
+                p.add("embedding.model_dir", format!("{} is not a folder", self.base.join(dir).display()));
+            }
+            (None, Some(name)) if KnownModel::find(name).is_none() => {
+                let advice = format!(
+                    "{name:?} is not known; `pointsman models list` names the models, and one of your own needs \
+                     embedding.model_dir"
+                );
+                p.add("embedding.model", advice);
+            }
+            (Some(_) | None, Some(_) | None) => {}
+        }
+        let pooled = embedding.pooling.is_none() || embedding.model_dir.is_some();
+        p.require(pooled, "embedding.pooling", "is known of every named model; give it with embedding.model_dir only");
+        p.require(embedding.sessions <= 64, "embedding.sessions", "must be from 0 (one per core) to 64");
+        // The model's own limit is known when it is loaded.
+        let tokens = (8..=8_192).contains(&embedding.max_tokens);
+        p.require(tokens, "embedding.max_tokens", "must be from 8 to what the model reads, at most 8192");
+        let batch = (1..=64).contains(&embedding.batch_max);
+        p.require(batch, "embedding.batch_max", "must be from 1 (no batches) to 64");
+        let wait = embedding.batch_wait_us <= 10_000;
+        p.require(wait, "embedding.batch_wait_us", "must be from 0 (never hold back) to 10000");
     }
 
     fn domains(&mut self) -> BTreeMap<Domain, Option<Vec<VerifierSpec>>> {

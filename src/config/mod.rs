@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
 use crate::{
     arms::Prices,
+    context::embedding::Pooling,
     feedback::verifier::{SandboxLimits, VerifierSpec},
     journal::Synchronous,
     round::{ArmId, Domain, RewardWeights},
@@ -34,6 +35,12 @@ pub struct Config {
     pub synchronous: Synchronous,
     /// Entries that memory keeps.
     pub memory_cap: u64,
+    /// The embedding model's name; none is the default one, or what the folder holds.
+    pub embedding_model: Option<String>,
+    /// A folder with the embedding model.
+    pub embedding_model_dir: Option<PathBuf>,
+    /// How the model in that folder pools.
+    pub embedding_pooling: Option<Pooling>,
     /// Model sessions.
     pub embedding_sessions: usize,
     /// Tokens of a text that are embedded.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::Deserialize;
 
-use crate::{journal::Synchronous, round::RewardWeights};
+use crate::{context::embedding::Pooling, journal::Synchronous, round::RewardWeights};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +31,12 @@ pub(super) struct MemorySection {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Embedding {
+    #[serde(default)]
+    pub model: Option<String>,
+    #[serde(default)]
+    pub model_dir: Option<PathBuf>,
+    #[serde(default)]
+    pub pooling: Option<Pooling>,
     pub sessions: usize,
     pub max_tokens: usize,
     pub cache_entries: u64,

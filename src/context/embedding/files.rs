@@ -1,111 +1,203 @@
-//! Where a model lives: one folder with everything, described by its manifest.
+//! Where a model lives and what it is: an installed folder that its manifest describes, or a folder of the user's.
 //!
-//! `MANIFEST.json` is written last, inside a temporary folder that is then renamed, so a folder with a manifest was
-//! once whole. Start-up compares sizes only (a full SHA-256 of 125 MB would cost more than loading the model);
-//! [`ModelFiles::verify`] reads everything. What can go wrong: the folder is absent ([`EmbeddingError::Missing`]), or a
-//! file was deleted, cut short or changed since ([`EmbeddingError::Corrupt`]).
+//! Start-up compares an installed model's sizes only (a full SHA-256 of 125 MB would cost more than loading it);
+//! [`ModelFiles::verify`] reads everything. The id names the weights: two models of one name whose weights differ have
+//! different ids. What can go wrong: nothing is installed ([`EmbeddingError::Missing`],
+//! [`EmbeddingError::NotInstalled`]), a file was deleted, cut short or changed since ([`EmbeddingError::Corrupt`]), or
+//! the user's folder lacks something ([`EmbeddingError::Folder`]).
 
 use std::{
-    collections::BTreeMap,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use fastembed::{OutputKey, QuantizationMode};
 
-use super::{EmbeddingError, EmbeddingSettings};
+use super::{
+    EmbeddingError, EmbeddingSettings, KnownModel, Pooling,
+    folder::Folder,
+    manifest::{FileEntry, Manifest},
+};
 
-/// The model's name, its folder's name and its id in memory and journal.
+/// The default model's name, its folder's name and its id in memory and journal.
 pub(super) const MODEL_ID: &str = "all-MiniLM-L6-v2";
-pub(super) const MANIFEST: &str = "MANIFEST.json";
-pub(super) const ONNX: &str = "model.onnx";
-pub(super) const CONFIG: &str = "config.json";
-pub(super) const TOKENIZER: &str = "tokenizer.json";
-pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-pub(super) const SPECIAL_TOKENS: &str = "special_tokens_map.json";
-/// Raised when an installed model must be fetched again, such as after a change to the ONNX writer.
-pub(super) const FORMAT: u32 = 1;
+/// How the name of the ONNX Runtime library starts.
+const RUNTIME: &str = "libonnxruntime.";
+/// Hexadecimal digits of the weights' SHA-256 in an id: 48 bits, enough for the models of one user.
+const SHORT: usize = 12;
 
-/// A model that is installed, as its manifest tells.
+/// A model on disk, and all that loading it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelFiles {
     dir: PathBuf,
-    manifest: Manifest,
-}
-
-/// `MANIFEST.json`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Manifest {
-    pub format: u32,
-    pub model: String,
-    /// The vectors' length.
-    pub dimension: usize,
-    /// Tokens that the model can read at most.
-    pub tokens_max: usize,
-    /// The file name of the ONNX Runtime library.
-    pub runtime: String,
-    pub files: BTreeMap<String, FileEntry>,
-}
-
-/// A file's expected size and content.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct FileEntry {
-    pub bytes: u64,
-    /// Lower-case hexadecimal.
-    pub sha256: String,
+    id: String,
+    dimension: usize,
+    tokens_max: usize,
+    runtime: PathBuf,
+    /// None for a folder of the user's.
+    manifest: Option<Manifest>,
+    pub(super) onnx: PathBuf,
+    pub(super) data: Vec<PathBuf>,
+    pub(super) pooling: Pooling,
+    pub(super) quantization: QuantizationMode,
+    pub(super) output: Option<OutputKey>,
 }
 
 impl ModelFiles {
-    /// Finds the model: the configured folder if there is one, else the cache. Checks names and sizes.
+    /// Finds the model of the settings: the configured folder if there is one, else the named model, or
+    /// all-MiniLM-L6-v2, in the cache.
     pub fn resolve(settings: &EmbeddingSettings) -> Result<Self, EmbeddingError> {
-        match &settings.model_dir {
-            Some(dir) => Self::open(dir.clone()),
-            None => Self::open(installed_dir(&settings.cache_dir)),
+        let cache = &settings.cache_dir;
+        let name = settings.model.as_deref();
+        let Some(dir) = &settings.model_dir else {
+            let Some(name) = name else { return Self::open(installed_dir(cache, MODEL_ID), MODEL_ID, cache) };
+            let known = KnownModel::find(name).ok_or_else(|| EmbeddingError::UnknownModel { name: name.into() })?;
+            return Self::open(installed_dir(cache, &known.name()), &known.name(), cache);
+        };
+        match Manifest::read(dir)? {
+            Some(manifest) => {
+                let other = name
+                    .filter(|name| KnownModel::find(name).map(|known| known.name()) != Some(manifest.model.clone()));
+                if let Some(name) = other {
+                    let problem =
+                        format!("it holds {} and `embedding.model` is {name:?}: leave one of both out", manifest.model);
+                    return Err(EmbeddingError::Folder { dir: dir.clone(), problem });
+                }
+                if settings.pooling.is_some_and(|pooling| pooling != manifest.pooling) {
+                    let problem = format!("it pools by {}: leave `embedding.pooling` out", manifest.pooling);
+                    return Err(EmbeddingError::Folder { dir: dir.clone(), problem });
+                }
+                Self::of_manifest(dir.clone(), manifest, cache)
+            }
+            None => Self::of_folder(dir, name, settings.pooling, cache),
         }
     }
 
-    /// Opens one folder. Checks names and sizes.
-    pub(super) fn open(dir: PathBuf) -> Result<Self, EmbeddingError> {
-        let path = dir.join(MANIFEST);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(EmbeddingError::Missing { dir }),
-            Err(error) => return Err(EmbeddingError::io(path)(error)),
+    /// All models in the cache, by folder name; an error for each that is damaged.
+    pub fn installed(cache_dir: &Path) -> Result<Vec<Result<Self, EmbeddingError>>, EmbeddingError> {
+        let models = models_dir(cache_dir);
+        if !models.is_dir() {
+            return Ok(vec![]);
+        }
+        let mut dirs = vec![];
+        for entry in fs::read_dir(&models).map_err(EmbeddingError::io(&models))? {
+            let entry = entry.map_err(EmbeddingError::io(&models))?;
+            let hidden = entry.file_name().to_string_lossy().starts_with('.');
+            if !hidden && entry.path().is_dir() {
+                dirs.push(entry.path());
+            }
+        }
+        dirs.sort();
+        let open = |dir: PathBuf| {
+            let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            Self::open(dir, &name, cache_dir)
         };
-        let files = match serde_json::from_slice::<Manifest>(&text) {
-            Ok(manifest) => Self { dir, manifest },
-            Err(error) => return Err(EmbeddingError::Corrupt { dir, problem: format!("{MANIFEST}: {error}") }),
-        };
-        files.check()?;
-        Ok(files)
+        Ok(dirs.into_iter().map(open).collect())
     }
 
-    /// Reads every file and compares its SHA-256 with the manifest; about half a second.
+    /// Opens the installed folder of a model. Checks names and sizes.
+    pub(super) fn open(dir: PathBuf, name: &str, cache_dir: &Path) -> Result<Self, EmbeddingError> {
+        match Manifest::read(&dir)? {
+            Some(manifest) => Self::of_manifest(dir, manifest, cache_dir),
+            None if name == MODEL_ID => Err(EmbeddingError::Missing { dir }),
+            None => Err(EmbeddingError::NotInstalled { model: name.into(), dir }),
+        }
+    }
+
+    fn of_manifest(dir: PathBuf, manifest: Manifest, cache_dir: &Path) -> Result<Self, EmbeddingError> {
+        let known = KnownModel::find(&manifest.model);
+        // The default model's weights are pinned, so that its name is enough.
+        let id = match manifest.model.as_str() {
+            MODEL_ID => MODEL_ID.to_owned(),
+            name => id(name, &manifest.weights()),
+        };
+        Ok(Self {
+            id,
+            dimension: manifest.dimension,
+            tokens_max: manifest.tokens_max,
+            runtime: match &manifest.runtime {
+                Some(name) => dir.join(name),
+                None => installed_runtime(cache_dir)?,
+            },
+            onnx: dir.join(&manifest.onnx),
+            data: manifest.data.iter().map(|name| dir.join(name)).collect(),
+            pooling: manifest.pooling,
+            quantization: known.as_ref().map(KnownModel::quantization).unwrap_or_default(),
+            output: known.as_ref().and_then(KnownModel::output),
+            manifest: Some(manifest),
+            dir,
+        })
+    }
+
+    fn of_folder(
+        dir: &Path,
+        name: Option<&str>,
+        pooling: Option<Pooling>,
+        cache_dir: &Path,
+    ) -> Result<Self, EmbeddingError> {
+        let known = name.and_then(KnownModel::find);
+        let folder = Folder::read(dir, known.as_ref(), pooling)?;
+        let name = match (&known, name) {
+            (Some(known), _) => known.name(),
+            (None, Some(name)) => name.to_owned(),
+            (None, None) => {
+                let whole = fs::canonicalize(dir).map_err(EmbeddingError::io(dir))?;
+                whole.file_name().unwrap_or_default().to_string_lossy().into_owned()
+            }
+        };
+        let mut id = id(&name, &folder.weights_sha256);
+        // The same weights pooled in another way are another model.
+        if known.as_ref().map(KnownModel::pooling) != Some(folder.pooling) {
+            id = format!("{id}+{}", folder.pooling);
+        }
+        Ok(Self {
+            dir: dir.into(),
+            id,
+            dimension: folder.dimension,
+            tokens_max: folder.tokens_max,
+            runtime: match own_runtime(dir)? {
+                Some(runtime) => runtime,
+                None => installed_runtime(cache_dir)?,
+            },
+            manifest: None,
+            onnx: folder.onnx,
+            data: folder.data,
+            pooling: folder.pooling,
+            quantization: known.as_ref().map(KnownModel::quantization).unwrap_or_default(),
+            output: known.as_ref().and_then(KnownModel::output),
+        })
+    }
+
+    /// Reads every file of an installed model and compares its SHA-256 with the manifest; some 0.5 GB/s.
     pub fn verify(&self) -> Result<(), EmbeddingError> {
-        for (name, entry) in &self.manifest.files {
-            let path = self.path(name);
+        let Some(manifest) = &self.manifest else {
+            let problem = "it has no MANIFEST.json to compare its files with".into();
+            return Err(EmbeddingError::Folder { dir: self.dir.clone(), problem });
+        };
+        for (name, entry) in &manifest.files {
+            let path = self.dir.join(name);
             let found = FileEntry::of(&path).map_err(EmbeddingError::io(path))?;
             if found != *entry {
-                return Err(self.corrupt(format!("{name} has changed since it was installed")));
+                let problem = format!("{name} has changed since it was installed");
+                return Err(EmbeddingError::Corrupt { dir: self.dir.clone(), problem });
             }
         }
         Ok(())
     }
 
-    /// The model's id, such as `all-MiniLM-L6-v2`.
+    /// The model's id: `all-MiniLM-L6-v2`, or name and weights of another, such as `bge-small-en-v1.5@828e1496d7fa`.
     pub fn model_id(&self) -> &str {
-        &self.manifest.model
+        &self.id
     }
 
     /// The vectors' length.
     pub fn dimension(&self) -> usize {
-        self.manifest.dimension
+        self.dimension
     }
 
     /// Tokens that the model can read at most.
     pub fn tokens_max(&self) -> usize {
-        self.manifest.tokens_max
+        self.tokens_max
     }
 
     /// The model's folder.
@@ -114,62 +206,20 @@ impl ModelFiles {
     }
 
     /// The ONNX Runtime library.
-    pub(super) fn runtime(&self) -> PathBuf {
-        self.path(&self.manifest.runtime)
+    pub(super) fn runtime(&self) -> &Path {
+        &self.runtime
     }
 
-    /// A file of the model, whole.
+    /// A file of the model's folder, whole.
     pub(super) fn read(&self, name: &str) -> Result<Vec<u8>, EmbeddingError> {
-        let path = self.path(name);
+        let path = self.dir.join(name);
         fs::read(&path).map_err(EmbeddingError::io(path))
     }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(name)
-    }
-
-    fn check(&self) -> Result<(), EmbeddingError> {
-        let manifest = &self.manifest;
-        if manifest.format != FORMAT {
-            return Err(self.corrupt(format!("its format is {}, this version reads {FORMAT}", manifest.format)));
-        }
-        let needed = [ONNX, CONFIG, TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, manifest.runtime.as_str()];
-        if let Some(name) = needed.into_iter().find(|name| !manifest.files.contains_key(*name)) {
-            return Err(self.corrupt(format!("{MANIFEST} does not list {name}")));
-        }
-        for (name, entry) in &manifest.files {
-            // A manifest is data: it may not send us out of its folder.
-            if Path::new(name).file_name() != Some(name.as_ref()) {
-                return Err(self.corrupt(format!("{MANIFEST} lists {name:?}, which is not a plain file name")));
-            }
-            match fs::metadata(self.path(name)) {
-                Ok(found) if found.is_file() && found.len() == entry.bytes => {}
-                Ok(found) => {
-                    return Err(self.corrupt(format!("{name} has {} bytes instead of {}", found.len(), entry.bytes)));
-                }
-                Err(error) => return Err(self.corrupt(format!("{name}: {error}"))),
-            }
-        }
-        Ok(())
-    }
-
-    fn corrupt(&self, problem: String) -> EmbeddingError {
-        EmbeddingError::Corrupt { dir: self.dir.clone(), problem }
-    }
 }
 
-impl FileEntry {
-    /// Measures a file.
-    pub fn of(path: &Path) -> io::Result<Self> {
-        let mut hasher = Hasher(Sha256::new());
-        let bytes = io::copy(&mut fs::File::open(path)?, &mut hasher)?;
-        Ok(Self { bytes, sha256: hex(&hasher.0.finalize()) })
-    }
-}
-
-/// The folder of the installed model in a cache folder.
-pub(super) fn installed_dir(cache_dir: &Path) -> PathBuf {
-    models_dir(cache_dir).join(MODEL_ID)
+/// The folder of an installed model in a cache folder.
+pub(super) fn installed_dir(cache_dir: &Path, name: &str) -> PathBuf {
+    models_dir(cache_dir).join(name)
 }
 
 /// The folder of all models in a cache folder.
@@ -177,19 +227,29 @@ pub(super) fn models_dir(cache_dir: &Path) -> PathBuf {
     cache_dir.join("models")
 }
 
-struct Hasher(Sha256);
-
-impl io::Write for Hasher {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// The library that came with the default model.
+fn installed_runtime(cache_dir: &Path) -> Result<PathBuf, EmbeddingError> {
+    let dir = installed_dir(cache_dir, MODEL_ID);
+    let manifest = Manifest::read(&dir)?.ok_or_else(|| EmbeddingError::Missing { dir: dir.clone() })?;
+    let runtime = manifest.runtime.map(|name| dir.join(name));
+    runtime.ok_or_else(|| EmbeddingError::Corrupt { dir, problem: "its manifest names no runtime".into() })
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// A library that the user put into the model's folder.
+fn own_runtime(dir: &Path) -> Result<Option<PathBuf>, EmbeddingError> {
+    let mut found = vec![];
+    for entry in fs::read_dir(dir).map_err(EmbeddingError::io(dir))? {
+        let entry = entry.map_err(EmbeddingError::io(dir))?;
+        if entry.file_name().to_string_lossy().starts_with(RUNTIME) {
+            found.push(entry.path());
+        }
+    }
+    Ok(found.into_iter().max())
+}
+
+/// Letters that would be awkward in a log or a file name become `-`.
+fn id(name: &str, sha256: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-/".contains(c) { c } else { '-' };
+    let name: String = name.chars().map(plain).collect();
+    format!("{name}@{}", sha256.get(..SHORT).unwrap_or(sha256))
 }

@@ -14,6 +14,10 @@ mod batch;
 mod error;
 mod fetch;
 mod files;
+mod folder;
+mod hub;
+mod known;
+mod manifest;
 mod onnx;
 mod pip;
 mod pool;
@@ -23,24 +27,62 @@ mod session;
 mod text;
 mod wheel;
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
 
 pub use error::EmbeddingError;
 pub use fetch::{FetchOptions, FetchProgress, FetchStage, fetch};
 pub use files::ModelFiles;
+pub use hub::Hub;
+pub use known::KnownModel;
 pub use pool::EmbeddingPool;
 pub use session::Embedder;
+
+/// How the vectors of a text's tokens become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pooling {
+    /// The mean over the tokens.
+    Mean,
+    /// The first token's.
+    Cls,
+}
+
+impl fmt::Display for Pooling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mean => "mean",
+            Self::Cls => "cls",
+        })
+    }
+}
+
+impl From<Pooling> for fastembed::Pooling {
+    fn from(pooling: Pooling) -> Self {
+        match pooling {
+            Pooling::Mean => Self::Mean,
+            Pooling::Cls => Self::Cls,
+        }
+    }
+}
 
 /// Where the model is and how much of the machine it may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbeddingSettings {
-    /// A folder that holds everything, instead of the cache; for images and machines without a network.
+    /// A model's name; see [`KnownModel::find`]. None is all-MiniLM-L6-v2, or whatever `model_dir` holds.
+    pub model: Option<String>,
+    /// A folder that holds the model, instead of the cache: an installed one, or one of the usual layout; for models of
+    /// one's own, images and machines without a network.
     pub model_dir: Option<PathBuf>,
+    /// How the model in `model_dir` pools, where neither fastembed nor its own files tell.
+    pub pooling: Option<Pooling>,
     /// The user's cache folder; models live in its `models` folder.
     pub cache_dir: PathBuf,
-    /// Copies of the model, each on one thread and about 120 MB. At least 1.
+    /// Copies of the model, each on one thread and about 120 MB for all-MiniLM-L6-v2. At least 1.
     pub sessions: usize,
-    /// Tokens of a text that are read, special tokens included; 256 is what the model was tuned for, 512 its limit.
+    /// Tokens of a text that are read, special tokens included, 8 to [`ModelFiles::tokens_max`]; all-MiniLM-L6-v2 was
+    /// tuned for 256, its limit is 512.
     pub max_tokens: usize,
     /// Vectors remembered, at about 1.7 kB each. 0 remembers nothing.
     pub cache_entries: u64,
@@ -55,7 +97,9 @@ impl EmbeddingSettings {
     /// most, the model from `cache_dir`.
     pub fn new(cache_dir: impl Into<PathBuf>) -> Self {
         Self {
+            model: None,
             model_dir: None,
+            pooling: None,
             cache_dir: cache_dir.into(),
             sessions: 2,
             max_tokens: 256,
@@ -68,3 +112,5 @@ impl EmbeddingSettings {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tiny;

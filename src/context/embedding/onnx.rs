@@ -28,8 +28,8 @@ pub(super) struct BertConfig {
     pub num_hidden_layers: usize,
     pub intermediate_size: usize,
     pub max_position_embeddings: usize,
-    vocab_size: usize,
-    type_vocab_size: usize,
+    pub vocab_size: usize,
+    pub type_vocab_size: usize,
     hidden_act: String,
     layer_norm_eps: f32,
     #[serde(default = "absolute")]
@@ -220,7 +220,7 @@ impl Encoder<'_> {
 
     fn initializer(&mut self, name: &str, shape: &[usize], data_type: i32, raw_data: Vec<u8>) {
         let dims = shape.iter().map(|&size| size as i64).collect();
-        self.graph.initializer.push(Tensor { dims, data_type, name: name.into(), raw_data });
+        self.graph.initializer.push(Tensor { dims, data_type, name: name.into(), raw_data, ..Tensor::default() });
     }
 
     fn op(&mut self, op_type: &str, inputs: &[&str], attributes: &[Attribute]) -> String {
@@ -263,56 +263,13 @@ fn value(name: &str, elem_type: i32, last: Option<usize>) -> ValueInfo {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use super::{
+        super::tiny::{self, SMALLEST as CONFIG},
+        *,
+    };
 
-    use safetensors::tensor::TensorView;
-
-    use super::*;
-
-    const CONFIG: &str = r#"{"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16,
-        "max_position_embeddings": 12, "vocab_size": 20, "type_vocab_size": 2, "hidden_act": "gelu",
-        "layer_norm_eps": 1e-12}"#;
-
-    /// A BERT of one layer; `skip` is left out.
     fn weights(skip: &str) -> Vec<u8> {
-        let layer = "encoder.layer.0";
-        let mut shapes = vec![
-            ("embeddings.word_embeddings.weight".to_owned(), vec![20, 8]),
-            ("embeddings.token_type_embeddings.weight".to_owned(), vec![2, 8]),
-            ("embeddings.position_embeddings.weight".to_owned(), vec![12, 8]),
-        ];
-        for norm in ["embeddings", &format!("{layer}.attention.output"), &format!("{layer}.output")] {
-            shapes.push((format!("{norm}.LayerNorm.weight"), vec![8]));
-            shapes.push((format!("{norm}.LayerNorm.bias"), vec![8]));
-        }
-        for (name, inputs, outputs) in [
-            ("attention.self.query", 8, 8),
-            ("attention.self.key", 8, 8),
-            ("attention.self.value", 8, 8),
-            ("attention.output.dense", 8, 8),
-            ("intermediate.dense", 8, 16),
-            ("output.dense", 16, 8),
-        ] {
-            shapes.push((format!("{layer}.{name}.weight"), vec![outputs, inputs]));
-            shapes.push((format!("{layer}.{name}.bias"), vec![outputs]));
-        }
-        let mut seed = 1_u32;
-        let mut random = || {
-            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (seed >> 8) as f32 / (1 << 24) as f32 - 0.5
-        };
-        let data: BTreeMap<_, _> = shapes
-            .into_iter()
-            .filter(|(name, _)| name != skip)
-            .map(|(name, shape)| {
-                let bytes: Vec<u8> = (0..shape.iter().product()).flat_map(|_| random().to_le_bytes()).collect();
-                (name, (shape, bytes))
-            })
-            .collect();
-        let views = data
-            .iter()
-            .map(|(name, (shape, bytes))| (name.clone(), TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap()));
-        safetensors::serialize(views, None).unwrap()
+        tiny::weights(&BertConfig::parse(CONFIG.as_bytes()).unwrap(), skip)
     }
 
     #[test]

@@ -98,6 +98,26 @@ pub(super) struct Tensor {
     /// Little-endian, row-major.
     #[prost(bytes = "vec", tag = "9")]
     pub raw_data: Vec<u8>,
+    /// Where the data is instead, if [`Tensor::EXTERNAL`]: `location`, `offset`, `length`.
+    #[prost(message, repeated, tag = "13")]
+    pub external_data: Vec<Entry>,
+    /// 0 for here.
+    #[prost(int32, tag = "14")]
+    pub data_location: i32,
+}
+
+impl Tensor {
+    /// The data is in another file.
+    #[cfg(test)]
+    pub const EXTERNAL: i32 = 1;
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Entry {
+    #[prost(string, tag = "1")]
+    pub key: String,
+    #[prost(string, tag = "2")]
+    pub value: String,
 }
 
 /// A tensor's element type.

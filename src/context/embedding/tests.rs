@@ -1,29 +1,46 @@
 //! Installing from false wheels, reading damaged folders, and the real model where one is installed.
 
-use std::{env, fs, io::Write, path::Path, path::PathBuf};
+use std::{
+    env, fs,
+    io::Write,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use tempfile::TempDir;
 
 use super::{
-    files::{FORMAT, FileEntry, MANIFEST, Manifest, installed_dir, models_dir},
+    files::{MODEL_ID, installed_dir, models_dir},
+    manifest::{CONFIG, FORMAT, FileEntry, MANIFEST, Manifest, ONNX, SPECIAL_TOKENS, TOKENIZER, TOKENIZER_CONFIG},
     *,
 };
 use crate::round::Embedding;
+
+mod folder;
+mod hub;
 
 // Installed folders.
 
 /// A folder that looks like an installed model.
 fn installed(cache: &Path) -> PathBuf {
-    let dir = installed_dir(cache);
+    let dir = installed_dir(cache, MODEL_ID);
     fs::create_dir_all(&dir).unwrap();
     let mut listed = std::collections::BTreeMap::new();
-    for name in [files::ONNX, files::CONFIG, files::TOKENIZER, files::TOKENIZER_CONFIG, files::SPECIAL_TOKENS, "lib.so"]
-    {
+    for name in [ONNX, CONFIG, TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, "lib.so"] {
         fs::write(dir.join(name), name).unwrap();
         listed.insert(name.to_owned(), FileEntry::of(&dir.join(name)).unwrap());
     }
-    let (model, runtime) = (files::MODEL_ID.to_owned(), "lib.so".to_owned());
-    let manifest = Manifest { format: FORMAT, model, dimension: 384, tokens_max: 512, runtime, files: listed };
+    let manifest = Manifest {
+        format: FORMAT,
+        model: MODEL_ID.into(),
+        dimension: 384,
+        tokens_max: 512,
+        pooling: Pooling::Mean,
+        onnx: ONNX.into(),
+        data: vec![],
+        runtime: Some("lib.so".into()),
+        files: listed,
+    };
     fs::write(dir.join(MANIFEST), serde_json::to_vec(&manifest).unwrap()).unwrap();
     dir
 }
@@ -49,7 +66,7 @@ fn a_configured_folder_wins_over_the_cache() {
     assert_eq!(ModelFiles::resolve(&settings).unwrap().dir(), configured);
     let empty = EmbeddingSettings { model_dir: Some("/nowhere".into()), ..settings };
     assert!(
-        matches!(ModelFiles::resolve(&empty), Err(EmbeddingError::Missing { .. })),
+        matches!(ModelFiles::resolve(&empty), Err(EmbeddingError::Folder { .. })),
         "it does not fall back silently"
     );
 }
@@ -78,7 +95,7 @@ fn a_manifest_cannot_leave_its_folder() {
     for (from, to) in [
         ("lib.so", "../lib.so"),
         ("lib.so", "/lib.so"),
-        ("\"model.onnx\"", "\"other\""),
+        ("\"onnx\":\"model.onnx\"", "\"onnx\":\"other\""),
         ("\"format\":1", "\"format\":0"),
     ] {
         fs::write(dir.join(MANIFEST), text.replace(from, to)).unwrap();

@@ -16,7 +16,7 @@ use zip::ZipArchive;
 
 use super::{
     EmbeddingError,
-    files::{CONFIG, FileEntry, SPECIAL_TOKENS, TOKENIZER, TOKENIZER_CONFIG},
+    manifest::{CONFIG, FileEntry, SPECIAL_TOKENS, TOKENIZER, TOKENIZER_CONFIG},
 };
 
 /// The weights file; needed for the conversion only.
