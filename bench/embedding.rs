@@ -66,8 +66,9 @@ impl Lengths {
             Self::Mixed => (8.0 * 31.25_f64.powf((number as f64 * 0.618_034).fract())) as usize,
         };
         // Two tokens are the model's own.
-        let digits = (0..tokens - 2).map(|place| WORDS[(number >> (4 * (place % 6))) % 16 ^ place / 6 % 16]);
-        digits.collect::<Vec<_>>().join(" ")
+        // Six digits of base 16, over and over, each time in other words.
+        let word = |place: usize| WORDS[((number >> (4 * (place % 6))) % 16) ^ (place / 6 % 16)];
+        (0..tokens - 2).map(word).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -89,11 +90,13 @@ fn main() {
     let files = ModelFiles::resolve(&settings).expect("found before");
     let runtime = Runtime::new().expect("a runtime");
     let mut bare: Vec<_> = (0..cores).map(|_| Embedder::load(&files, settings.max_tokens).expect("it loads")).collect();
-    let pool = |batch_max| {
-        let settings = EmbeddingSettings { batch_max, ..settings.clone() };
+    let pool = |batch_max, batch_wait| {
+        let settings = EmbeddingSettings { batch_max, batch_wait, ..settings.clone() };
         Arc::new(EmbeddingPool::start(files.clone(), &settings).expect("it starts"))
     };
-    let (off, on) = (pool(1), pool(settings.batch_max));
+    let never = Duration::ZERO;
+    let (off, eager, on) =
+        (pool(1, never), pool(settings.batch_max, never), pool(settings.batch_max, settings.batch_wait));
     let texts = Texts(AtomicUsize::new(0));
 
     let mut group = criterion.benchmark_group("embedding");
@@ -139,26 +142,23 @@ fn main() {
     }
 
     println!("\n{CALLERS} callers at once, texts per second, median of {ROUNDS} alternations");
-    let heads = ["", "bare", "batches off", "batches on", "on / bare", "on / off"];
-    println!("{:>16} {:>10} {:>12} {:>12} {:>12} {:>10}", heads[0], heads[1], heads[2], heads[3], heads[4], heads[5]);
+    let heads = ["bare", "batches off", "no wait", "batches on", "on / bare", "on / off", "on / no wait"];
+    println!("{:>16} {}", "", heads.map(|head| format!("{head:>12}")).join(" "));
     for lengths in Lengths::ALL {
-        let mut rates = [vec![], vec![], vec![]];
-        let (mut on_bare, mut on_off) = (vec![], vec![]);
+        let mut columns: [Vec<f64>; 7] = Default::default();
         for _ in 0..ROUNDS {
             let work = texts.some(lengths, lengths.texts() * cores);
-            let count = work.len() as f64;
-            let rate = [
-                count / timed(|| each_core(&mut bare, &work)),
-                count / timed(|| runtime.block_on(callers(&off, &work))),
-                count / timed(|| runtime.block_on(callers(&on, &work))),
-            ];
-            rates.iter_mut().zip(rate).for_each(|(rates, rate)| rates.push(rate));
-            on_bare.push(rate[2] / rate[0]);
-            on_off.push(rate[2] / rate[1]);
+            let rate = |seconds: f64| work.len() as f64 / seconds;
+            let bare = rate(timed(|| each_core(&mut bare, &work)));
+            let [off, eager, on] =
+                [&off, &eager, &on].map(|pool| rate(timed(|| runtime.block_on(callers(pool, &work)))));
+            let figures = [bare, off, eager, on, on / bare, on / off, on / eager];
+            columns.iter_mut().zip(figures).for_each(|(column, figure)| column.push(figure));
         }
-        let [bare, off, on] = rates.map(median);
-        let (on_bare, on_off) = (median(on_bare), median(on_off));
-        println!("{:>16} {bare:>10.1} {off:>12.1} {on:>12.1} {on_bare:>12.3} {on_off:>10.3}", lengths.name());
+        let medians = columns.map(median);
+        let rates = medians[..4].iter().map(|rate| format!("{rate:>12.1}"));
+        let ratios = medians[4..].iter().map(|ratio| format!("{ratio:>12.3}"));
+        println!("{:>16} {}", lengths.name(), rates.chain(ratios).collect::<Vec<_>>().join(" "));
     }
 }
 

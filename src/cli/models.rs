@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Mutex, time::Duration};
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::{Table, presets::NOTHING};
 use pointsman::context::embedding::{
     EmbeddingError, EmbeddingSettings, FetchOptions, FetchProgress, FetchStage, Hub, KnownModel, ModelFiles, fetch,
 };
@@ -90,7 +90,7 @@ fn hub(deadline: Duration) -> Result<Hub> {
 
 fn list(folders: &Folders) -> Result<()> {
     let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY).set_header(["installed", "dimension", "tokens", "folder"]);
+    table.load_preset(NOTHING).set_header(["installed", "dimension", "tokens", "folder"]);
     let installed = ModelFiles::installed(&folders.cache)?;
     for found in &installed {
         match found {
@@ -109,7 +109,7 @@ fn list(folders: &Folders) -> Result<()> {
         println!("{table}");
     }
     let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY).set_header(["known", "dimension", "pooling", "from"]);
+    table.load_preset(NOTHING).set_header(["known", "dimension", "pooling", "on the hub"]);
     for known in KnownModel::all() {
         table.add_row([
             known.name(),

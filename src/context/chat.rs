@@ -2,7 +2,7 @@
 //!
 //! A chat that an agent's front end sends is mostly not the user's: system prompts, tool outputs, the assistant's own
 //! turns, and inside user turns reminders, file dumps and environment listings, the same in every task. Embedded, they
-//! would make all tasks of one front end alike. So the last user turn counts, without the blocks of [`blocks`]; where
+//! would make all tasks of one front end alike. So the last user turn counts, without what the front end put in; where
 //! what is left says little ("yes", "continue", "try again"), the turns before it are added, back to the first that
 //! says something. A chat of one plain message comes out as it is, borrowed.
 //!

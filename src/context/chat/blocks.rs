@@ -5,7 +5,7 @@
 //! to send (Claude Code, Cline and its forks, Codex, Copilot, Cursor, Gemini CLI) and what prompts with retrieved
 //! passages commonly use; more can be added without any other change.
 
-use std::{borrow::Cow, collections::HashMap, ops::Range};
+use std::{borrow::Cow, collections::HashMap, iter, ops::Range};
 
 /// Tags whose content is the machine's.
 const MACHINE: [&str; 52] = [
@@ -123,7 +123,7 @@ pub(super) fn strip(text: &str) -> Cow<'_, str> {
     removed.sort_by_key(|range| range.start);
     let mut pieces = vec![];
     let mut at = 0;
-    for range in removed.into_iter().chain([text.len()..text.len()]) {
+    for range in removed.into_iter().chain(iter::once(text.len()..text.len())) {
         if range.start > at {
             pieces.push(text[at..range.start].trim());
         }

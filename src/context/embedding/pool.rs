@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fastembed::QuantizationMode;
 use futures::{StreamExt, TryStreamExt, stream};
 use moka::future::Cache;
 use tokio::sync::{Semaphore, oneshot};
@@ -50,7 +51,10 @@ impl EmbeddingPool {
     pub fn start(files: ModelFiles, settings: &EmbeddingSettings) -> Result<Self, EmbeddingError> {
         let (model_id, dimension) = (files.model_id().to_owned(), files.dimension());
         let max_tokens = settings.max_tokens;
-        Self::start_with(settings, model_id, dimension, move || Ok(Box::new(Embedder::load(&files, max_tokens)?)))
+        // What is quantised while it runs is quantised by what else is in the batch.
+        let batch_max = if files.quantization == QuantizationMode::Dynamic { 1 } else { settings.batch_max };
+        let settings = EmbeddingSettings { batch_max, ..settings.clone() };
+        Self::start_with(&settings, model_id, dimension, move || Ok(Box::new(Embedder::load(&files, max_tokens)?)))
     }
 
     fn start_with(

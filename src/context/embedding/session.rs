@@ -122,8 +122,12 @@ impl Encoder for Embedder {
     }
 
     fn counter(&self) -> Count {
-        let tokenizer = self.model.tokenizer.clone();
-        Box::new(move |text| tokenizer.encode(text, true).ok().map(|encoded| encoded.len()))
+        let mut tokenizer = self.model.tokenizer.clone();
+        let max_tokens = self.max_tokens;
+        // What a longer text is cut to has about `max_tokens`, not exactly so many: it goes alone.
+        let uncut = tokenizer.with_truncation(None).is_ok();
+        let fits = move |&tokens: &usize| uncut && tokens <= max_tokens;
+        Box::new(move |text| tokenizer.encode(text, true).ok().map(|encoded| encoded.len()).filter(fits))
     }
 }
 

@@ -237,14 +237,18 @@ fn the_end_of_a_long_text_counts_and_its_middle_does_not() {
 async fn a_vector_is_the_same_bits_whatever_else_is_in_flight() {
     let Some(settings) = real() else { return };
     let files = ModelFiles::resolve(&settings).unwrap();
-    let mut embedder = Embedder::load(&files, settings.max_tokens).unwrap();
-    // Eight texts of each length, so that batches form, and lengths up to far more than is read.
-    let texts: Vec<_> =
-        (0..96).map(|n| format!("task {}: {}", 10 + n / 12, "add a flag ".repeat(n % 12 * 8))).collect();
-    let alone = embedder.embed(&texts.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
-    let pool = EmbeddingPool::start(files, &settings).unwrap();
-    assert_eq!((pool.model_id(), pool.dimension(), pool.batch_max()), ("all-MiniLM-L6-v2", 384, 16));
-    // Spawned, as a server would: the futures must be `Send`.
-    let vectors = tokio::spawn(async move { pool.embed_many(&texts, &|_, _| ()).await });
-    assert_eq!(vectors.await.unwrap().unwrap(), alone);
+    // At 16 tokens most of these texts are cut.
+    for max_tokens in [256, 16] {
+        let settings = EmbeddingSettings { max_tokens, ..settings.clone() };
+        let mut embedder = Embedder::load(&files, max_tokens).unwrap();
+        // Eight texts of each length, so that batches form, and lengths up to far more than is read.
+        let text = |n: usize| format!("task {}: {}", 10 + n / 12, "add a flag ".repeat(n % 12 * (n % 12)));
+        let texts: Vec<_> = (0..96).map(text).collect();
+        let alone = embedder.embed(&texts.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+        let pool = EmbeddingPool::start(files.clone(), &settings).unwrap();
+        assert_eq!((pool.model_id(), pool.dimension(), pool.batch_max()), ("all-MiniLM-L6-v2", 384, 16));
+        // Spawned, as a server would: the futures must be `Send`.
+        let vectors = tokio::spawn(async move { pool.embed_many(&texts, &|_, _| ()).await });
+        assert_eq!(vectors.await.unwrap().unwrap(), alone);
+    }
 }

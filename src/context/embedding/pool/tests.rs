@@ -251,6 +251,20 @@ async fn a_caller_that_leaves_costs_no_session_and_its_text_no_run() {
 }
 
 #[tokio::test]
+async fn a_caller_that_leaves_does_not_take_the_text_from_others() {
+    let (pool, script) = pool(1);
+    let running = occupy(&pool, &script).await;
+    let gone = ask(&pool, "same");
+    queued(&pool, 1).await;
+    let stays = ask(&pool, "same");
+    task::yield_now().await;
+    gone.abort();
+    script.open();
+    assert_eq!(stays.await.unwrap().unwrap(), vector("same"));
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn many_come_in_order_and_errors_are_not_remembered() {
     let (pool, script) = pool(2);
     let texts: Vec<_> = (1..40).map(|n| "x".repeat(n)).collect();
