@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use crate::served::{CONFIG, Served, ndjson, output, pointsman, sum};
+use crate::served::{CONFIG, Served, ndjson, sum};
 
 #[tokio::test]
 async fn every_acknowledged_outcome_survives_kill_9_in_the_middle_of_a_stream() {
@@ -88,23 +88,4 @@ async fn a_task_cut_off_by_a_crash_is_finished_under_its_idempotency_key() {
     assert_eq!((status, &answer["repeated"]), (200, &json!(true)), "{answer}");
     assert!(answer["score"].as_f64().unwrap() > 0.9);
     assert_eq!(served.learnt(1).await["rounds"], 1);
-}
-
-#[tokio::test]
-async fn memory_of_another_journal_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let served = Served::in_folder(CONFIG, folder.path());
-    served.stream("", ndjson((0..5).map(|n| sum(n, 4)))).await;
-    served.learnt(5).await;
-    assert!(served.stop().success());
-    for entry in std::fs::read_dir(folder.path().join("data")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.file_name().unwrap().to_str().unwrap().starts_with("journal") {
-            std::fs::remove_file(path).unwrap();
-        }
-    }
-    let mut serve = pointsman();
-    serve.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(folder.path().join("pointsman.toml"));
-    let (status, _, stderr) = output(serve.arg("--data-dir").arg(folder.path().join("data")));
-    assert!(!status.success() && stderr.contains("delete the memory folder"), "{stderr}");
 }

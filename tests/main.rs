@@ -4,6 +4,7 @@ mod bad_input;
 mod commands;
 mod durability;
 mod layers;
+mod memory;
 mod routes;
 mod served;
 mod streams;

@@ -159,3 +159,46 @@ async fn operators_tools_and_browsers_find_their_pages() {
         assert!(!text.contains("//cdn"), "{path} needs the network");
     }
 }
+
+#[tokio::test]
+async fn a_task_without_domain_gets_the_one_that_it_is_like() {
+    let served = Served::new(CONFIG);
+    let stories = ["a dragon", "the sea", "a lost key", "two friends", "an old house", "a train", "winter"];
+    let stories =
+        stories.map(|about| json!({"domain": "text", "prompt": format!("Write a short story about {about}.")}));
+    served.stream("", ndjson(stories.into_iter().chain((0..7).map(|n| sum(n, n + 3))))).await;
+    served.learnt(14).await;
+    for (prompt, domain, found) in [
+        ("What is 40 plus 2?", "math", true),
+        ("Write a short story about a lighthouse.", "text", true),
+        ("colourless green ideas sleep furiously", "unknown", false),
+    ] {
+        let task = json!({"prompt": prompt, "idempotency_key": prompt});
+        let (status, answer) = served.post("/v1/tasks", &task).await;
+        assert_eq!((status, &answer["domain"]), (200, &json!(domain)), "{prompt}");
+        let (_, why) = served.get(&format!("/v1/decisions/{}", answer["decision_id"].as_str().unwrap())).await;
+        assert_eq!(why["context"]["domain_similarity"].is_f64(), found, "{prompt}");
+        let (status, again) = served.post("/v1/tasks", &task).await;
+        assert_eq!((status, &again["repeated"]), (200, &json!(true)), "the same task is the same request");
+    }
+    // A named domain is never changed.
+    let (_, answer) = served.post("/v1/tasks", &json!({"domain": "text", "prompt": "What is 40 plus 2?"})).await;
+    assert_eq!(answer["domain"], "text");
+}
+
+#[tokio::test]
+async fn an_agents_trappings_do_not_change_what_is_recalled() {
+    let served = Served::new(CONFIG);
+    let (_, plain) = served.post("/v1/tasks", &sum(17, 25)).await;
+    assert_eq!(plain["domain"], "math");
+    served.learnt(1).await;
+    let chat = json!({"messages": [
+        {"role": "system", "content": "You are a coding agent. ".repeat(200)},
+        {"role": "user", "content": "What is 17 plus 25?\n<system-reminder>Today is Sunday. Be brief.</system-reminder>"},
+    ]});
+    let (status, answer) = served.post("/v1/tasks", &chat).await;
+    assert_eq!(status, 200, "{answer}");
+    let (_, why) = served.get(&format!("/v1/decisions/{}", answer["decision_id"].as_str().unwrap())).await;
+    let similarity = why["context"]["neighbours"][0]["similarity"].as_f64().unwrap();
+    assert!(similarity > 0.999, "{similarity}");
+}

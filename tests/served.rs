@@ -132,11 +132,11 @@ impl Served {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Waits until so many rounds are learnt; fails after ten seconds.
+    /// Waits until so many rounds are learnt and in memory; fails after ten seconds.
     pub async fn learnt(&self, rounds: u64) -> Value {
         for _ in 0..500 {
             let (_, report) = self.get("/v1/regret").await;
-            if report["rounds"].as_u64().unwrap() >= rounds {
+            if report["rounds"].as_u64().unwrap() >= rounds && report["memory"]["behind"] == 0 {
                 return report;
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;

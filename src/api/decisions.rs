@@ -14,7 +14,7 @@ use crate::{
 
 pub(super) async fn explain(State(state): State<ApiState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
     let Explanation { decided, outcome, feedback } = state.router.explain(id.parse::<DecisionId>()?).await?;
-    let Decided { task, context, decision } = decided;
+    let Decided { task, context, observed, decision } = decided;
     let (recall, recall_error) = match &context.recall {
         Recall::Ok if context.neighbours.is_empty() => ("empty", None),
         Recall::Ok => ("ok", None),
@@ -36,6 +36,8 @@ pub(super) async fn explain(State(state): State<ApiState>, Path(id): Path<String
             "constraints": task.constraints,
         },
         "context": {
+            "embedding_model": observed.embedding_model,
+            "domain_similarity": observed.domain_similarity,
             "recall": recall,
             "recall_error": recall_error,
             "neighbours": context.neighbours,

@@ -6,7 +6,9 @@
 mod decisions;
 mod events;
 mod feedback;
+mod memory;
 mod ops;
+mod origin;
 mod problem;
 mod regret;
 mod request;
@@ -79,15 +81,27 @@ pub fn routes(state: ApiState) -> Routes {
         .route("/v1/decisions/{id}", get(decisions::explain))
         .route("/v1/regret", get(regret::report))
         .route("/v1/events", get(events::watch))
+        .route("/v1/memory", get(memory::stats))
+        .route("/v1/memory/search", get(memory::search))
+        .route("/v1/memory/entries/{seq}", get(memory::entry))
+        .route("/v1/memory/snapshots", get(memory::list).post(memory::create))
+        .route("/v1/memory/snapshots/{name}/verify", post(memory::verify))
+        .route("/v1/memory/snapshots/{name}/restore", post(memory::restore))
         .route("/healthz", get(ops::healthz))
         .route("/readyz", get(ops::readyz))
         .route("/metrics", get(ops::metrics))
         .layer(DefaultBodyLimit::max(limit))
+        // A snapshot is large; its size is limited while it is read.
+        .route(
+            "/v1/memory/snapshots/{name}",
+            get(memory::download).put(memory::upload).delete(memory::delete).layer(DefaultBodyLimit::disable()),
+        )
         // A stream may be of any length; its lines are limited one by one.
         .route("/v1/tasks/stream", post(stream::run).layer(DefaultBodyLimit::disable()))
         .merge(dashboard::routes())
         .fallback(problem::no_such_route)
         .method_not_allowed_fallback(problem::wrong_method)
+        .layer(middleware::from_fn(origin::refuse_foreign))
         .layer(middleware::from_fn(count))
         .layer(CatchPanicLayer::custom(problem::panicked))
         .with_state(state)

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     round::Invalid,
-    router::{CatalogueError, EmbeddingError, JournalError, RouterError},
+    router::{CatalogueError, EmbeddingError, JournalError, MemoryError, RouterError, SnapshotError},
 };
 
 /// A problem document, boxed since it travels in every handler's result.
@@ -57,6 +57,26 @@ impl Problem {
 
     pub(super) fn too_large(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "The request is too large", detail)
+    }
+
+    pub(super) fn invalid_query(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid-query", "The query is not the one that is expected", detail)
+    }
+
+    pub(super) fn unknown_entry(seq: u64) -> Self {
+        let detail = format!("memory holds no entry {seq}: it was evicted, or is not there yet; see GET /v1/memory");
+        Self::new(StatusCode::NOT_FOUND, "unknown-entry", "There is no such entry", detail)
+    }
+
+    /// A defect, or a failure that only the log can explain.
+    pub(super) fn internal(detail: &str) -> Self {
+        tracing::error!(%detail, "a request failed");
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "Something failed here",
+            "the daemon's log says what happened; the request may be sent again",
+        )
     }
 
     pub(super) fn media_type() -> Self {
@@ -106,7 +126,9 @@ impl From<RouterError> for Problem {
             }
             RouterError::Embedding(error) => embedding(&error, detail),
             RouterError::Journal(error) => journal(&error, detail),
-            RouterError::Memory(_) | RouterError::Internal(_) => internal(&detail),
+            RouterError::Memory(error) => memory(&error, detail),
+            RouterError::Snapshot(error) => error.into(),
+            RouterError::Internal(_) => Problem::internal(&detail),
         }
     }
 }
@@ -120,36 +142,73 @@ fn embedding(error: &EmbeddingError, detail: String) -> Problem {
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-request", "A field is not valid", detail)
                 .with("field", "prompt")
         }
-        _ => internal(&detail),
+        _ => Problem::internal(&detail),
     }
 }
 
 fn journal(error: &JournalError, detail: String) -> Problem {
     match error {
-        JournalError::DiskFull => Problem::new(
-            StatusCode::INSUFFICIENT_STORAGE,
-            "storage-full",
-            "The disk is full, so nothing was acknowledged",
-            detail,
-        ),
+        JournalError::DiskFull => storage_full("The disk is full, so nothing was acknowledged", detail),
         JournalError::Closed => {
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "The daemon is stopping", detail)
         }
         JournalError::Open { .. }
+        | JournalError::OtherModel { .. }
         | JournalError::Newer { .. }
         | JournalError::Damaged { .. }
-        | JournalError::Other(_) => internal(&detail),
+        | JournalError::Other(_) => Problem::internal(&detail),
     }
 }
 
-fn internal(detail: &str) -> Problem {
-    tracing::error!(%detail, "a request failed");
-    Problem::new(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "internal",
-        "Something failed here",
-        "the daemon's log says what happened; the request may be sent again",
-    )
+fn memory(error: &MemoryError, detail: String) -> Problem {
+    match error {
+        MemoryError::Invalid(_) => {
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid-request", "A field is not valid", detail)
+        }
+        MemoryError::Unavailable(_) | MemoryError::Unknown(_) => {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "memory-unavailable", "Memory does not answer", detail)
+        }
+        MemoryError::DiskFull(_) => storage_full("The disk is full", detail),
+        MemoryError::Locked(_)
+        | MemoryError::Mismatch { .. }
+        | MemoryError::Corrupt { .. }
+        | MemoryError::Ahead { .. }
+        | MemoryError::Other(_) => Problem::internal(&detail),
+    }
+}
+
+impl From<SnapshotError> for Problem {
+    fn from(error: SnapshotError) -> Self {
+        let detail = error.to_string();
+        let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
+        match error {
+            SnapshotError::Name(_) => {
+                Self::new(unprocessable, "invalid-request", "A field is not valid", detail).with("field", "name")
+            }
+            SnapshotError::Unknown(_) => {
+                Self::new(StatusCode::NOT_FOUND, "unknown-snapshot", "There is no such snapshot", detail)
+            }
+            SnapshotError::Exists(_) => Self::new(StatusCode::CONFLICT, "snapshot-exists", "The name is taken", detail),
+            SnapshotError::InUse(_) => {
+                Self::new(StatusCode::CONFLICT, "snapshot-in-use", "Memory rests on the snapshot", detail)
+            }
+            SnapshotError::Damaged { .. } | SnapshotError::Newer { .. } => {
+                Self::new(unprocessable, "damaged-snapshot", "The snapshot cannot be read", detail)
+            }
+            SnapshotError::OtherModel { .. } => {
+                Self::new(unprocessable, "foreign-snapshot", "The snapshot is another model's", detail)
+            }
+            SnapshotError::Memory(error) => memory(&error, detail),
+            SnapshotError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+                storage_full("The disk is full", detail)
+            }
+            SnapshotError::Io { .. } => Problem::internal(&detail),
+        }
+    }
+}
+
+fn storage_full(title: &'static str, detail: String) -> Problem {
+    Problem::new(StatusCode::INSUFFICIENT_STORAGE, "storage-full", title, detail)
 }
 
 pub(super) async fn no_such_route(uri: Uri) -> Problem {
@@ -162,10 +221,10 @@ pub(super) async fn wrong_method() -> Problem {
         StatusCode::METHOD_NOT_ALLOWED,
         "method-not-allowed",
         "The route takes another method",
-        "tasks, routes and feedback are POSTed, everything else is fetched with GET",
+        "tasks, routes and feedback are POSTed, snapshots PUT and DELETEd, everything else is fetched with GET",
     )
 }
 
 pub(super) fn panicked(_: Box<dyn Any + Send>) -> Response {
-    internal("a handler panicked").into_response()
+    Problem::internal("a handler panicked").into_response()
 }

@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use serde::Serialize;
 
 use super::{ApiState, Progress};
-use crate::{regret::RegretReport, round::PolicyRef};
+use crate::{regret::RegretReport, round::PolicyRef, router::Level};
 
 #[derive(Serialize)]
 pub(super) struct RegretAnswer {
@@ -18,17 +18,18 @@ pub(super) struct RegretAnswer {
 
 #[derive(Serialize)]
 struct MemoryFill {
-    entries: u64,
+    #[serde(flatten)]
+    level: Level,
     cap: u64,
 }
 
 pub(super) async fn report(State(state): State<ApiState>) -> Json<RegretAnswer> {
-    let (entries, cap) = state.router.memory_fill();
+    let (level, cap) = state.router.memory_level();
     Json(RegretAnswer {
         report: state.router.regret(),
         progress: state.progress.load().as_deref().copied(),
         policy: state.router.policy(),
-        memory: MemoryFill { entries, cap },
+        memory: MemoryFill { level, cap },
         uptime_s: state.started.elapsed().as_secs_f64(),
     })
 }

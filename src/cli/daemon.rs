@@ -14,16 +14,17 @@ use pointsman::{
     config::{ArmConfig, Config, WorkerConfig},
     context::embedding::{EmbeddingPool, EmbeddingSettings},
     feedback::verifier::{Registry, Sandbox},
-    memory::{EdgeMemory, Memory, MemoryError},
+    memory::{EdgeMemory, Memory, MemoryError, ServerMemory, ServerSettings, Shape, snapshot::SnapshotStore},
     replay::Dataset,
-    router::{Opened, Router, RouterParts, RouterSettings},
+    router::{Opened, Router, RouterError, RouterParts, RouterSettings},
     telemetry,
 };
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{net::TcpListener, runtime::Handle, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     folders::{DataFolder, Folders},
+    memory::set_aside,
     models, progress,
 };
 
@@ -43,20 +44,32 @@ impl Daemon {
         let listener = listen(config.listen).await?;
         let address = listener.local_addr().context("the listening address is unknown")?;
         let metrics = telemetry::install_recorder().context("metrics cannot be recorded")?;
-        let parts = parts(config, folders, &data)?;
-        let settings = RouterSettings {
-            reward: config.reward,
-            domains: config.domains.keys().cloned().collect(),
-            memory_cap: config.memory_cap,
-            journal: data.path.join("journal.sqlite"),
-            synchronous: config.synchronous,
-        };
         let bar = progress::bar(0, "reading the journal");
-        let (router, opened) = Router::open(parts, settings, |done, total| {
-            bar.set_length(total);
-            bar.set_position(done);
-        })
-        .await?;
+        let opening = || async {
+            let (parts, memory_place) = parts(config, folders, &data).await?;
+            let settings = RouterSettings {
+                reward: config.reward,
+                domains: config.domains.keys().cloned().collect(),
+                domain_similarity: config.domain_similarity,
+                memory_place,
+                journal: data.path.join("journal.sqlite"),
+                synchronous: config.synchronous,
+            };
+            let opened = Router::open(parts, settings, |done, total| {
+                bar.set_length(total);
+                bar.set_position(done);
+            });
+            anyhow::Ok(opened.await)
+        };
+        let (router, opened) = match opening().await? {
+            // The journal is the truth: a memory that knows of more is another one's.
+            Err(RouterError::Memory(error @ MemoryError::Ahead { .. })) if config.memory_server.is_none() => {
+                tracing::warn!(%error, "memory is put aside as memory.aside and rebuilt from the journal");
+                set_aside(&data)?;
+                opening().await??
+            }
+            opened => opened?,
+        };
         bar.finish_and_clear();
         let state = ApiState {
             router,
@@ -73,6 +86,9 @@ impl Daemon {
         let stopping = state.stopping.clone();
         let served = axum::serve(listener, routes(state.clone()));
         let server = tokio::spawn(served.with_graceful_shutdown(stopping.cancelled_owned()).into_future());
+        if let Err(error) = data.announce(&format!("http://{address}")) {
+            tracing::warn!(%error, "commands will not find this daemon by its data folder");
+        }
         let shutdown = Duration::from_millis(config.shutdown_ms);
         Ok(Self { address, opened, state, server, shutdown, _data: data })
     }
@@ -117,8 +133,33 @@ async fn listen(address: SocketAddr) -> Result<TcpListener> {
     })
 }
 
-fn parts(config: &Config, folders: &Folders, data: &DataFolder) -> Result<RouterParts> {
-    let embedding = EmbeddingSettings {
+/// The parts of a router, and where its memory is.
+async fn parts(config: &Config, folders: &Folders, data: &DataFolder) -> Result<(RouterParts, String)> {
+    let embedding = embedding_settings(config, folders);
+    let files = models::find_or_fetch(folders, &embedding)?;
+    let embedder = EmbeddingPool::start(files, &embedding)?;
+    let sandbox = Arc::new(Sandbox::new(config.sandbox, Some(&folders.cache.join("verifiers")))?);
+    let registry = Registry::load(sandbox, &config.default_verifiers, &config.domains)?;
+    let memory_shape =
+        Shape { model: embedder.model_id().into(), dimension: embedder.dimension(), cap: config.memory_cap };
+    let (memory, place) = match open_memory(config, data, &memory_shape).await {
+        Err(error) if matches!(error.downcast_ref(), Some(MemoryError::Corrupt { .. })) => {
+            tracing::warn!(%error, "memory is put aside as memory.aside and rebuilt from the journal");
+            set_aside(data)?;
+            open_memory(config, data, &memory_shape).await?
+        }
+        opened => opened?,
+    };
+    let snapshots = SnapshotStore::new(data.path.join("memory_snapshots"));
+    snapshots.remove_parts();
+    let catalogue = Catalogue::new(arms(&config.arms)?)?;
+    let policy = build(&config.policy, &PolicySettings::default()).context("policy.name")?;
+    Ok((RouterParts { embedder, memory, memory_shape, snapshots, catalogue, registry, policy }, place))
+}
+
+/// How tasks are embedded.
+pub(super) fn embedding_settings(config: &Config, folders: &Folders) -> EmbeddingSettings {
+    EmbeddingSettings {
         model: config.embedding_model.clone(),
         model_dir: config.embedding_model_dir.clone(),
         pooling: config.embedding_pooling,
@@ -128,33 +169,28 @@ fn parts(config: &Config, folders: &Folders, data: &DataFolder) -> Result<Router
         batch_max: config.embedding_batch_max,
         batch_wait: Duration::from_micros(config.embedding_batch_wait_us),
         ..EmbeddingSettings::new(&folders.cache)
-    };
-    let files = models::find_or_fetch(folders, &embedding)?;
-    let embedder = EmbeddingPool::start(files, &embedding)?;
-    let sandbox = Arc::new(Sandbox::new(config.sandbox, Some(&folders.cache.join("verifiers")))?);
-    let registry = Registry::load(sandbox, &config.default_verifiers, &config.domains)?;
-    let memory = memory(config, data, &embedder)?;
-    let catalogue = Catalogue::new(arms(&config.arms)?)?;
-    let policy = build(&config.policy, &PolicySettings::default()).context("policy.name")?;
-    Ok(RouterParts { embedder, memory, catalogue, registry, policy })
+    }
 }
 
-/// Opens memory; a damaged folder, or one of other settings, is put aside, since the journal rebuilds it.
-fn memory(config: &Config, data: &DataFolder, embedder: &EmbeddingPool) -> Result<Arc<dyn Memory>> {
-    let folder = data.path.join("memory");
-    let open = || EdgeMemory::open(&folder, embedder.model_id(), embedder.dimension(), config.memory_cap);
-    match open() {
-        Ok(memory) => Ok(Arc::new(memory)),
-        Err(MemoryError::Corrupt { reason, .. }) => {
-            let aside = data.path.join("memory.damaged");
-            tracing::warn!(%reason, aside = %aside.display(), "memory is put aside and rebuilt from the journal");
-            let _ = std::fs::remove_dir_all(&aside);
-            std::fs::rename(&folder, &aside)
-                .with_context(|| format!("cannot move {} aside; delete it", folder.display()))?;
-            Ok(Arc::new(open()?))
-        }
-        Err(error) => Err(error.into()),
+/// Opens memory; also tells where it is, for messages.
+pub(super) async fn open_memory(
+    config: &Config,
+    data: &DataFolder,
+    shape: &Shape,
+) -> Result<(Arc<dyn Memory>, String)> {
+    if let Some(settings) = &config.memory_server {
+        let place = settings.place();
+        return Ok((Arc::new(open_server(settings.clone(), shape.clone()).await?), place));
     }
+    let folder = data.path.join("memory");
+    let place = folder.display().to_string();
+    Ok((Arc::new(EdgeMemory::open(&folder, shape)?), place))
+}
+
+/// Opens memory on a server; one that does not answer is no error.
+pub(super) async fn open_server(settings: ServerSettings, shape: Shape) -> Result<ServerMemory> {
+    let handle = Handle::current();
+    Ok(tokio::task::spawn_blocking(move || ServerMemory::open(&settings, &shape, handle)).await??)
 }
 
 fn arms(configs: &[ArmConfig]) -> Result<Vec<Arm>> {

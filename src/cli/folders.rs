@@ -3,6 +3,7 @@
 use std::{
     env,
     fs::{self, File, TryLockError},
+    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -36,8 +37,16 @@ impl Folders {
 #[derive(Debug)]
 pub(super) struct DataFolder {
     pub path: PathBuf,
-    // Held for its lock.
-    _lock: File,
+    // Held for its lock; a daemon writes its address into it.
+    lock: File,
+}
+
+/// Whose a data folder is.
+pub(super) enum Owner {
+    /// This process's.
+    Us(DataFolder),
+    /// Another process's, which listens there if it is a daemon.
+    Other { url: Option<String> },
 }
 
 impl DataFolder {
@@ -46,20 +55,44 @@ impl DataFolder {
         create_private(path).with_context(|| {
             format!("cannot create the data folder {}: give a writable one with --data-dir DIR", path.display())
         })?;
+        match Self::owner(path)? {
+            Owner::Us(folder) => Ok(folder),
+            Owner::Other { .. } => bail!(
+                "the data folder {} is used by another pointsman: stop it, or give another folder with --data-dir DIR",
+                path.display()
+            ),
+        }
+    }
+
+    /// Locks a folder that is there, unless another process has it.
+    pub(super) fn owner(path: &Path) -> Result<Owner> {
         let file = path.join("LOCK");
         let lock = File::options().create(true).append(true).open(&file).with_context(|| {
             format!("cannot write to the data folder {}: give a writable one with --data-dir DIR", path.display())
         })?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.into(), _lock: lock }),
-            Err(TryLockError::WouldBlock) => bail!(
-                "the data folder {} is used by another pointsman: stop it, or give another folder with --data-dir DIR",
-                path.display()
-            ),
+            Ok(()) => Ok(Owner::Us(Self { path: path.into(), lock })),
+            Err(TryLockError::WouldBlock) => {
+                let url = fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n'));
+                Ok(Owner::Other { url: url.map(|text| text.trim().to_owned()) })
+            }
             Err(TryLockError::Error(error)) => {
                 Err(error).with_context(|| format!("cannot lock the data folder {}", path.display()))
             }
         }
+    }
+
+    /// Lets other programs on this machine know where the daemon of this folder listens.
+    pub(super) fn announce(&self, url: &str) -> std::io::Result<()> {
+        self.lock.set_len(0)?;
+        (&self.lock).write_all(format!("{url}\n").as_bytes())
+    }
+}
+
+impl Drop for DataFolder {
+    fn drop(&mut self) {
+        // Nobody reads a stale address: it counts only while the lock is held.
+        let _ = self.lock.set_len(0);
     }
 }
 

@@ -4,6 +4,7 @@ mod daemon;
 mod dataset;
 mod demo;
 mod folders;
+mod memory;
 mod models;
 mod progress;
 mod replay;
@@ -51,6 +52,8 @@ enum Command {
     Dataset(dataset::DatasetArguments),
     /// Manage the embedding model.
     Models(models::ModelsArguments),
+    /// Look into memory, snapshot, move and rebuild it.
+    Memory(memory::MemoryArguments),
 }
 
 /// Runs the command line.
@@ -79,6 +82,7 @@ pub fn run() -> ExitCode {
             Command::Replay(arguments) => replay::run(arguments, &folders).await,
             Command::Dataset(arguments) => dataset::run(&arguments),
             Command::Models(arguments) => models::run(arguments, &folders),
+            Command::Memory(arguments) => memory::run(arguments, &folders).await,
         }
     });
     match finished {

@@ -57,6 +57,9 @@ pub(super) async fn run(arguments: ServeArguments, folders: &Folders) -> Result<
         opened.rounds,
         opened.memory_rewritten
     );
+    if opened.memory_behind > 0 {
+        eprintln!("Memory does not answer yet: {} entries wait for it", opened.memory_behind);
+    }
     println!(
         "Listening on http://{0} (loopback only: no keys are configured); page: http://{0}/dashboard",
         daemon.address
@@ -67,7 +70,7 @@ pub(super) async fn run(arguments: ServeArguments, folders: &Folders) -> Result<
 }
 
 /// Reads and checks a file. An address given on the command line replaces the file's.
-fn read(path: &Path, listen: Option<SocketAddr>) -> Result<Config> {
+pub(super) fn read(path: &Path, listen: Option<SocketAddr>) -> Result<Config> {
     let text = fs::read_to_string(path).with_context(|| {
         format!("cannot read {}: copy pointsman.example.toml there, or give --config FILE", path.display())
     })?;

@@ -15,12 +15,13 @@ use crate::{
     arms::Prices,
     context::embedding::KnownModel,
     feedback::verifier::{SandboxLimits, VerifierSpec, first_party},
+    memory::{ApiKey, ServerSettings},
     round::{ArmId, Domain},
 };
 
 const DEFAULTS: &str = include_str!("defaults.toml");
-const SECTIONS: [&str; 9] =
-    ["server", "journal", "memory", "embedding", "policy", "reward", "verifiers", "domains", "arms"];
+const SECTIONS: [&str; 10] =
+    ["server", "journal", "memory", "embedding", "context", "policy", "reward", "verifiers", "domains", "arms"];
 
 /// One thing that is wrong, and how to put it right.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,6 +113,7 @@ impl Checker<'_> {
         let journal: Option<raw::JournalSection> = self.section("journal");
         let memory: Option<raw::MemorySection> = self.section("memory");
         let embedding: Option<raw::Embedding> = self.section("embedding");
+        let context: Option<raw::ContextSection> = self.section("context");
         let policy: Option<raw::Policy> = self.section("policy");
         let reward: Option<raw::Reward> = self.section("reward");
         let verifiers: Option<raw::Verifiers> = self.section("verifiers");
@@ -124,12 +126,18 @@ impl Checker<'_> {
         if let Some(memory) = &memory {
             self.problems.require((1..=1_000_000).contains(&memory.cap), "memory.cap", "must be from 1 to 1000000");
         }
+        let memory_server = memory.as_ref().and_then(|memory| memory.server.as_ref());
+        let memory_server = memory_server.and_then(|server| self.memory_server(server));
+        if let Some(context) = &context {
+            let fits = (0.0..=1.0).contains(&context.domain_similarity);
+            self.problems.require(fits, "context.domain_similarity", "must be from 0 to 1");
+        }
         if let Some(Err(error)) = reward.as_ref().map(raw::Reward::validate) {
             self.problems.add(error.field, error.problem);
         }
         let default_verifiers = verifiers.as_ref().map(|raw| self.verifier_set("verifiers.default", &raw.default));
         let (server, journal, memory, embedding) = (server?, journal?, memory?, embedding?);
-        let (policy, reward, verifiers) = (policy?, reward?, verifiers?);
+        let (context, policy, reward, verifiers) = (context?, policy?, reward?, verifiers?);
         let domains = domains
             .into_iter()
             .map(|(domain, own)| Some((domain, own.or_else(|| default_verifiers.clone())?)))
@@ -143,6 +151,7 @@ impl Checker<'_> {
             shutdown_ms: server.shutdown_ms,
             synchronous: journal.synchronous,
             memory_cap: memory.cap,
+            memory_server,
             embedding_model: embedding.model,
             embedding_model_dir: embedding.model_dir.map(|dir| self.base.join(dir)),
             embedding_pooling: embedding.pooling,
@@ -151,6 +160,7 @@ impl Checker<'_> {
             embedding_cache_entries: embedding.cache_entries,
             embedding_batch_max: embedding.batch_max,
             embedding_batch_wait_us: embedding.batch_wait_us,
+            domain_similarity: context.domain_similarity,
             policy: policy.name,
             reward,
             sandbox: SandboxLimits {
@@ -192,6 +202,25 @@ impl Checker<'_> {
                 None
             }
         }
+    }
+
+    fn memory_server(&mut self, raw: &raw::MemoryServer) -> Option<ServerSettings> {
+        let api_key = raw.api_key_env.as_deref().map(|name| (self.env)(name).ok_or(name));
+        let settings = ServerSettings {
+            url: raw.url.clone(),
+            api_key: api_key.clone().and_then(Result::ok).map(ApiKey::new),
+            collection: raw.collection.clone(),
+            connect_timeout_ms: raw.connect_timeout_ms,
+            write_timeout_ms: raw.write_timeout_ms,
+            recall_timeout_ms: raw.recall_timeout_ms,
+        };
+        if let Some(Err(name)) = api_key {
+            self.problems.add("memory.server.api_key_env", format!("the variable {name} is not set"));
+        }
+        if let Err(error) = settings.validate() {
+            self.problems.add("memory.server", error.to_string());
+        }
+        Some(settings)
     }
 
     fn embedding(&mut self, embedding: &raw::Embedding) {

@@ -13,6 +13,7 @@ use crate::{
     context::embedding::Pooling,
     feedback::verifier::{SandboxLimits, VerifierSpec},
     journal::Synchronous,
+    memory::ServerSettings,
     round::{ArmId, Domain, RewardWeights},
 };
 
@@ -35,6 +36,8 @@ pub struct Config {
     pub synchronous: Synchronous,
     /// Entries that memory keeps.
     pub memory_cap: u64,
+    /// The Qdrant server that memory is on; it is in the data folder where there is none.
+    pub memory_server: Option<ServerSettings>,
     /// The embedding model's name; none is the default one, or what the folder holds.
     pub embedding_model: Option<String>,
     /// A folder with the embedding model.
@@ -47,6 +50,8 @@ pub struct Config {
     pub embedding_max_tokens: usize,
     /// Embeddings kept in RAM.
     pub embedding_cache_entries: u64,
+    /// How alike a task and a domain must be, where the client names no domain.
+    pub domain_similarity: f32,
     /// Texts that may share a run of the embedding model.
     pub embedding_batch_max: usize,
     /// How long a run may be held back for more texts, in microseconds.

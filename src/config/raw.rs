@@ -26,6 +26,43 @@ pub(super) struct JournalSection {
 #[serde(deny_unknown_fields)]
 pub(super) struct MemorySection {
     pub cap: u64,
+    #[serde(default)]
+    pub server: Option<MemoryServer>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MemoryServer {
+    pub url: String,
+    #[serde(default = "default_collection")]
+    pub collection: String,
+    #[serde(default)]
+    pub api_key_env: Option<String>,
+    #[serde(default = "default_connect_timeout_ms")]
+    pub connect_timeout_ms: u64,
+    #[serde(default = "default_write_timeout_ms")]
+    pub write_timeout_ms: u64,
+    #[serde(default = "default_recall_timeout_ms")]
+    pub recall_timeout_ms: u64,
+}
+
+fn default_collection() -> String {
+    "pointsman_memory".into()
+}
+
+/// A server that is there accepts at once.
+fn default_connect_timeout_ms() -> u64 {
+    1_000
+}
+
+/// A batch of 256 entries on a busy cluster.
+fn default_write_timeout_ms() -> u64 {
+    10_000
+}
+
+/// Tasks wait for it; a healthy server takes milliseconds.
+fn default_recall_timeout_ms() -> u64 {
+    250
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -42,6 +79,12 @@ pub(super) struct Embedding {
     pub cache_entries: u64,
     pub batch_max: usize,
     pub batch_wait_us: u64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ContextSection {
+    pub domain_similarity: f32,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -35,17 +35,64 @@ pub enum Event {
         /// By whom and how.
         feedback: Feedback,
     },
+    /// Memory's content was replaced by a snapshot's. Rounds learnt later follow it.
+    MemoryRestored {
+        /// What was restored.
+        restored: Restored,
+    },
 }
 
 impl Event {
-    /// The decision that the event is about.
-    pub fn decision_id(&self) -> DecisionId {
+    /// The decision that the event is about, if it is about one.
+    pub fn decision_id(&self) -> Option<DecisionId> {
         match self {
-            Self::Decided { decision, .. } => decision.id,
-            Self::Ran { outcome } => outcome.decision_id,
-            Self::Judged { feedback } => feedback.decision_id,
+            Self::Decided { decision, .. } => Some(decision.id),
+            Self::Ran { outcome } => Some(outcome.decision_id),
+            Self::Judged { feedback } => Some(feedback.decision_id),
+            Self::MemoryRestored { .. } => None,
         }
     }
+}
+
+/// A snapshot that took the place of memory's content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restored {
+    /// The snapshot's name.
+    pub snapshot: String,
+    /// The SHA-256 of its manifest: memory's origin from now on.
+    pub digest: String,
+    /// The sequence number of the next entry.
+    pub next_seq: u64,
+    /// How many entries it holds.
+    pub entries: u64,
+}
+
+/// How a context came about: for the journal, not for policies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Observed {
+    /// The model that embedded the task. Vectors of different models are never compared.
+    #[serde(default = "first_model")]
+    pub embedding_model: String,
+    /// How alike the task and its domain are, where the domain was found by that and not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain_similarity: Option<f32>,
+}
+
+impl Observed {
+    /// An embedding of this model, and a domain that was given.
+    pub fn of(embedding_model: impl Into<String>) -> Self {
+        Self { embedding_model: embedding_model.into(), domain_similarity: None }
+    }
+}
+
+/// Starts the `once` keys of restorations.
+pub(super) const RESTORED: &str = "memory:";
+
+/// The only model there was before the journal named it.
+pub(super) const FIRST_MODEL: &str = "all-MiniLM-L6-v2";
+
+fn first_model() -> String {
+    FIRST_MODEL.into()
 }
 
 /// A context without its embedding, which is stored as bytes.
@@ -57,6 +104,9 @@ pub struct ContextRecord {
     pub neighbours: Vec<Neighbour>,
     /// What could be chosen.
     pub candidates: Vec<Candidate>,
+    /// How it came about.
+    #[serde(flatten)]
+    pub observed: Observed,
 }
 
 /// A decided task with all that is needed to run it, judge it and learn from it, at once or days later.
@@ -66,6 +116,8 @@ pub struct Decided {
     pub task: Task,
     /// The context as it was seen.
     pub context: Context,
+    /// How it came about.
+    pub observed: Observed,
     /// The decision.
     pub decision: Decision,
 }
@@ -80,7 +132,7 @@ impl Decided {
             recall: record.recall,
             candidates: record.candidates,
         };
-        Self { task, context, decision }
+        Self { task, context, observed: record.observed, decision }
     }
 
     /// The event that records it.
@@ -91,6 +143,7 @@ impl Decided {
                 recall: self.context.recall.clone(),
                 neighbours: self.context.neighbours.clone(),
                 candidates: self.context.candidates.clone(),
+                observed: self.observed.clone(),
             },
             decision: self.decision.clone(),
         }
@@ -102,11 +155,21 @@ impl Decided {
 pub struct NewEvent {
     /// The event.
     pub event: Event,
-    /// The decided task it belongs to, handed on to the learner.
-    pub decided: Arc<Decided>,
+    /// The decided task it belongs to, if any, handed on to the learner.
+    pub decided: Option<Arc<Decided>>,
 }
 
 impl NewEvent {
+    /// An event of a decided task.
+    pub fn of(decided: &Arc<Decided>, event: Event) -> Self {
+        Self { event, decided: Some(Arc::clone(decided)) }
+    }
+
+    /// An event of its own.
+    pub fn alone(event: Event) -> Self {
+        Self { event, decided: None }
+    }
+
     /// The key under which this event can exist only once, if any.
     pub(super) fn once(&self) -> Option<String> {
         match &self.event {
@@ -120,12 +183,17 @@ impl NewEvent {
                 };
                 Some(format!("judged:{}:{source}", feedback.decision_id))
             }
+            // A key of its own, by which it is found again.
+            Event::MemoryRestored { .. } => Some(format!("{RESTORED}{}", DecisionId::generate())),
         }
     }
 
-    /// Whether the policies would learn from it, if no feedback of its decision was learnt yet.
-    pub(super) fn teaches(&self) -> bool {
-        matches!(&self.event, Event::Judged { feedback } if feedback.score.is_some())
+    /// The decision of which the policies would learn from it, if no feedback on that was learnt yet.
+    pub(super) fn teaches(&self) -> Option<DecisionId> {
+        match &self.event {
+            Event::Judged { feedback } if feedback.score.is_some() => Some(feedback.decision_id),
+            _ => None,
+        }
     }
 }
 

@@ -17,7 +17,7 @@ mod writer;
 
 use std::path::PathBuf;
 
-pub use event::{Appended, Committed, ContextRecord, Decided, Event, NewEvent, Stored};
+pub use event::{Appended, Committed, ContextRecord, Decided, Event, NewEvent, Observed, Restored, Stored};
 pub use sqlite::{Journal, JournalSettings, Synchronous};
 
 /// Why the journal did not do as asked.
@@ -51,6 +51,19 @@ pub enum JournalError {
         seq: i64,
         /// What is wrong.
         reason: String,
+    },
+    /// A task was embedded by another model than the one in use.
+    #[error(
+        "journal record {seq} was embedded by {found}, the settings ask for {wanted}: run `pointsman memory rebuild` to \
+         embed the journal's tasks again, or set the model back"
+    )]
+    OtherModel {
+        /// Its sequence number.
+        seq: i64,
+        /// The model that embedded it.
+        found: String,
+        /// The model in use.
+        wanted: String,
     },
     /// The writer has stopped.
     #[error("the journal is closed")]

@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use sqlx::{
-    ConnectOptions, Connection, Row, SqliteConnection, SqlitePool,
+    AssertSqlSafe, ConnectOptions, Connection, Row, SqliteConnection, SqlitePool,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous},
 };
 use tokio::{
@@ -18,13 +18,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Appended, Committed, Decided, Event, JournalError, NewEvent, Stored,
+    Appended, Committed, Decided, Event, JournalError, NewEvent, Restored, Stored,
+    event::RESTORED,
     writer::{self, Append},
 };
-use crate::round::{DecisionId, Embedding, IdempotencyKey};
+use crate::round::{DecisionId, Embedding, IdempotencyKey, Task};
 
 /// The newest format that this version reads and the one that it writes.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS events(
@@ -37,7 +38,26 @@ CREATE TABLE IF NOT EXISTS events(
     embedding   BLOB
 ) STRICT;
 CREATE INDEX IF NOT EXISTS events_by_decision ON events(decision_id);
+CREATE TABLE IF NOT EXISTS reembedded(
+    seq         INTEGER NOT NULL,
+    model       TEXT NOT NULL,
+    embedding   BLOB NOT NULL,
+    PRIMARY KEY (seq, model)
+) STRICT, WITHOUT ROWID;
+PRAGMA user_version = 2;
 ";
+
+/// Events with the embedding of the journal's model, if there is one.
+const SELECT: &str = "SELECT events.*, reembedded.embedding AS embedded_again FROM events
+    LEFT JOIN reembedded ON reembedded.seq = events.seq AND reembedded.model = ?";
+
+/// The tasks without an embedding of a model, which is bound twice.
+const UNEMBEDDED: &str = "FROM events LEFT JOIN reembedded ON reembedded.seq = events.seq AND reembedded.model = ?
+    WHERE events.embedding IS NOT NULL AND reembedded.seq IS NULL
+    AND coalesce(json_extract(body, '$.context.embedding_model'), 'all-MiniLM-L6-v2') <> ?";
+
+/// How long to wait for another connection's lock.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many appends may wait for the writer before callers wait too.
 const QUEUE: usize = 4_096;
@@ -60,6 +80,8 @@ pub struct JournalSettings {
     pub path: PathBuf,
     /// What durable means.
     pub synchronous: Synchronous,
+    /// The model whose embeddings are read; tasks embedded by another one must have been embedded again.
+    pub embedding_model: String,
 }
 
 /// The journal's handle: appends go to the one writer, reads to a small pool.
@@ -67,6 +89,7 @@ pub struct Journal {
     queue: mpsc::Sender<Append>,
     reader: SqlitePool,
     path: PathBuf,
+    embedding_model: String,
     closing: CancellationToken,
     // Guards the writer's handle, which the first `close` takes.
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -82,7 +105,7 @@ impl Journal {
             .filename(&path)
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
-            .busy_timeout(Duration::from_secs(10))
+            .busy_timeout(BUSY_TIMEOUT)
             .synchronous(match settings.synchronous {
                 Synchronous::Full => SqliteSynchronous::Full,
                 Synchronous::Normal => SqliteSynchronous::Normal,
@@ -97,7 +120,8 @@ impl Journal {
         let (queue, appends) = mpsc::channel(QUEUE);
         let closing = CancellationToken::new();
         let writer = tokio::spawn(writer::run(options, connection, appends, committed, closing.clone()));
-        Ok(Self { queue, reader, path, closing, writer: Mutex::new(Some(writer)) })
+        let embedding_model = settings.embedding_model.clone();
+        Ok(Self { queue, reader, path, embedding_model, closing, writer: Mutex::new(Some(writer)) })
     }
 
     async fn prepare(connection: &mut SqliteConnection, path: &Path) -> Result<(), JournalError> {
@@ -109,7 +133,6 @@ impl Journal {
             return Err(JournalError::Newer { path: path.to_path_buf(), found, known: FORMAT });
         }
         sqlx::raw_sql(SCHEMA).execute(&mut *connection).await.map_err(unreadable)?;
-        sqlx::raw_sql("PRAGMA user_version = 1").execute(&mut *connection).await.map_err(unreadable)?;
         connection.ping().await.map_err(unreadable)
     }
 
@@ -122,21 +145,23 @@ impl Journal {
 
     /// The events after `after_seq`, oldest first, at most `limit`.
     pub async fn after(&self, after_seq: i64, limit: i64) -> Result<Vec<Stored>, JournalError> {
-        let rows = sqlx::query("SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?")
+        let rows = sqlx::query(AssertSqlSafe(format!("{SELECT} WHERE events.seq > ? ORDER BY events.seq LIMIT ?")))
+            .bind(&self.embedding_model)
             .bind(after_seq)
             .bind(limit)
             .fetch_all(&self.reader)
             .await?;
-        rows.iter().map(read).collect()
+        rows.iter().map(|row| self.read(row)).collect()
     }
 
     /// All events of one decision, oldest first.
     pub async fn of_decision(&self, id: DecisionId) -> Result<Vec<Stored>, JournalError> {
-        let rows = sqlx::query("SELECT * FROM events WHERE decision_id = ? ORDER BY seq")
+        let rows = sqlx::query(AssertSqlSafe(format!("{SELECT} WHERE decision_id = ? ORDER BY events.seq")))
+            .bind(&self.embedding_model)
             .bind(id.as_bytes().as_slice())
             .fetch_all(&self.reader)
             .await?;
-        rows.iter().map(read).collect()
+        rows.iter().map(|row| self.read(row)).collect()
     }
 
     /// The decided task of a decision, if there is such a decision.
@@ -159,6 +184,93 @@ impl Journal {
     pub async fn counts(&self) -> Result<(u64, u64), JournalError> {
         let row = sqlx::query("SELECT count(*), count(learns) FROM events").fetch_one(&self.reader).await?;
         Ok((row.try_get::<i64, _>(0)?.unsigned_abs(), row.try_get::<i64, _>(1)?.unsigned_abs()))
+    }
+
+    /// The last restoration of memory, with its place in the journal and the number of rounds learnt after it.
+    pub async fn last_restored(&self) -> Result<Option<(i64, Restored, u64)>, JournalError> {
+        let row = sqlx::query("SELECT seq, body FROM events WHERE once >= ? AND once < ? ORDER BY seq DESC LIMIT 1")
+            .bind(RESTORED)
+            .bind(RESTORED.replace(':', ";"))
+            .fetch_optional(&self.reader)
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        let seq: i64 = row.try_get("seq")?;
+        let damaged = |reason: String| JournalError::Damaged { seq, reason };
+        let event = serde_json::from_str(row.try_get("body")?).map_err(|error| damaged(error.to_string()))?;
+        let Event::MemoryRestored { restored } = event else {
+            return Err(damaged("it is no restoration of memory".into()));
+        };
+        let learnt: i64 = sqlx::query_scalar("SELECT count(learns) FROM events WHERE seq > ?")
+            .bind(seq)
+            .fetch_one(&self.reader)
+            .await?;
+        Ok(Some((seq, restored, learnt.unsigned_abs())))
+    }
+
+    /// How many tasks have no embedding of the journal's model yet.
+    pub async fn unembedded(&self) -> Result<u64, JournalError> {
+        let sql = format!("SELECT count(*) {UNEMBEDDED}");
+        let query = sqlx::query_scalar::<_, i64>(AssertSqlSafe(sql));
+        Ok(query.bind(&self.embedding_model).bind(&self.embedding_model).fetch_one(&self.reader).await?.unsigned_abs())
+    }
+
+    /// The first of them, at most `limit`, with their places in the journal.
+    pub async fn first_unembedded(&self, limit: i64) -> Result<Vec<(i64, Task)>, JournalError> {
+        let sql = format!("SELECT events.seq, body {UNEMBEDDED} ORDER BY events.seq LIMIT ?");
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(&self.embedding_model).bind(&self.embedding_model);
+        let rows = query.bind(limit).fetch_all(&self.reader).await?;
+        rows.iter()
+            .map(|row| {
+                let seq: i64 = row.try_get("seq")?;
+                match serde_json::from_str(row.try_get("body")?) {
+                    Ok(Event::Decided { task, .. }) => Ok((seq, task)),
+                    Ok(_) => Err(JournalError::Damaged { seq, reason: "it has an embedding but no task".into() }),
+                    Err(error) => Err(JournalError::Damaged { seq, reason: error.to_string() }),
+                }
+            })
+            .collect()
+    }
+
+    /// Stores embeddings of the journal's model beside the tasks' own, as one unit; durable when this returns. For a
+    /// journal that nobody appends to meanwhile.
+    pub async fn embed_again(&self, embedded: &[(i64, Embedding)]) -> Result<(), JournalError> {
+        let options = SqliteConnectOptions::new().filename(&self.path).busy_timeout(BUSY_TIMEOUT);
+        let mut connection = options.connect().await?;
+        let mut transaction = connection.begin().await?;
+        for (seq, embedding) in embedded {
+            sqlx::query("INSERT OR REPLACE INTO reembedded(seq, model, embedding) VALUES (?, ?, ?)")
+                .bind(seq)
+                .bind(&self.embedding_model)
+                .bind(embedding.to_bytes())
+                .execute(&mut *transaction)
+                .await?;
+        }
+        transaction.commit().await?;
+        Ok(connection.close().await?)
+    }
+
+    fn read(&self, row: &SqliteRow) -> Result<Stored, JournalError> {
+        let seq: i64 = row.try_get("seq")?;
+        let damaged = |reason: String| JournalError::Damaged { seq, reason };
+        let event = serde_json::from_str(row.try_get("body")?).map_err(|error| damaged(error.to_string()))?;
+        let column = match &event {
+            Event::Decided { context, .. } if context.observed.embedding_model != self.embedding_model => {
+                "embedded_again"
+            }
+            _ => "embedding",
+        };
+        let embedding: Option<&[u8]> = row.try_get(column)?;
+        if let (Event::Decided { context, .. }, None) = (&event, embedding) {
+            let found = context.observed.embedding_model.clone();
+            return Err(JournalError::OtherModel { seq, found, wanted: self.embedding_model.clone() });
+        }
+        Ok(Stored {
+            seq,
+            at_ms: row.try_get("at_ms")?,
+            learns: row.try_get::<Option<&[u8]>, _>("learns")?.is_some(),
+            event,
+            embedding: embedding.map(Embedding::from_bytes).transpose().map_err(|error| damaged(error.to_string()))?,
+        })
     }
 
     /// The file.
@@ -189,18 +301,4 @@ impl Stored {
             _ => None,
         }
     }
-}
-
-fn read(row: &SqliteRow) -> Result<Stored, JournalError> {
-    let seq: i64 = row.try_get("seq")?;
-    let damaged = |reason: String| JournalError::Damaged { seq, reason };
-    let body: &str = row.try_get("body")?;
-    let embedding: Option<&[u8]> = row.try_get("embedding")?;
-    Ok(Stored {
-        seq,
-        at_ms: row.try_get("at_ms")?,
-        learns: row.try_get::<Option<&[u8]>, _>("learns")?.is_some(),
-        event: serde_json::from_str(body).map_err(|error| damaged(error.to_string()))?,
-        embedding: embedding.map(Embedding::from_bytes).transpose().map_err(|error| damaged(error.to_string()))?,
-    })
 }

@@ -8,6 +8,8 @@ use crate::round::{
     Mode, Outcome, OutcomeStatus, PolicyRef, Propensity, Reason, Recall, Score, Task, TaskId,
 };
 
+const MODEL: &str = "all-MiniLM-L6-v2";
+
 fn decided(number: u128, key: Option<&str>) -> Arc<Decided> {
     let arm = crate::round::ArmId::new("a").unwrap();
     let task = Task {
@@ -39,11 +41,11 @@ fn decided(number: u128, key: Option<&str>) -> Arc<Decided> {
         reason: Reason::Forced,
         seed: 7,
     };
-    Arc::new(Decided { task, context, decision })
+    Arc::new(Decided { task, context, observed: Observed::of(MODEL), decision })
 }
 
 fn new(decided: &Arc<Decided>) -> NewEvent {
-    NewEvent { event: decided.to_event(), decided: Arc::clone(decided) }
+    NewEvent::of(decided, decided.to_event())
 }
 
 fn judged(decided: &Arc<Decided>, source: FeedbackSource, score: f64) -> NewEvent {
@@ -55,12 +57,13 @@ fn judged(decided: &Arc<Decided>, source: FeedbackSource, score: f64) -> NewEven
         cost_usd: 0.0,
         verdicts: vec![],
     };
-    NewEvent { event: Event::Judged { feedback }, decided: Arc::clone(decided) }
+    NewEvent::of(decided, Event::Judged { feedback })
 }
 
 async fn open(path: &Path) -> (Journal, mpsc::Receiver<Committed>) {
     let (committed, to_learn) = mpsc::channel(1_000);
-    let settings = JournalSettings { path: path.into(), synchronous: Synchronous::Normal };
+    let settings =
+        JournalSettings { path: path.into(), synchronous: Synchronous::Normal, embedding_model: MODEL.into() };
     (Journal::open(&settings, committed).await.unwrap(), to_learn)
 }
 
@@ -128,7 +131,7 @@ async fn events_of_one_append_are_one_unit() {
         cost_usd: 0.0,
         latency_ms: 1.0,
     };
-    let ran = NewEvent { event: Event::Ran { outcome }, decided: Arc::clone(&round) };
+    let ran = NewEvent::of(&round, Event::Ran { outcome });
     let unit = vec![ran, judged(&round, FeedbackSource::Verifier, 1.0)];
     assert!(journal.append(unit.clone()).await.unwrap().iter().all(|event| *event != Appended::Duplicate));
     assert_eq!(journal.append(unit).await.unwrap(), [Appended::Duplicate; 2]);
@@ -183,7 +186,11 @@ async fn a_journal_of_a_newer_version_or_no_journal_at_all_is_refused() {
     let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
     sqlx::raw_sql("PRAGMA user_version = 99").execute(&mut connection).await.unwrap();
     sqlx::Connection::close(connection).await.unwrap();
-    let settings = |path: &Path| JournalSettings { path: path.into(), synchronous: Synchronous::Full };
+    let settings = |path: &Path| JournalSettings {
+        path: path.into(),
+        synchronous: Synchronous::Full,
+        embedding_model: MODEL.into(),
+    };
     let (committed, _learner) = mpsc::channel(1);
     let newer = Journal::open(&settings(&path), committed.clone()).await.err().unwrap();
     assert!(newer.to_string().contains("upgrade pointsman"), "{newer}");
@@ -198,4 +205,68 @@ fn events_of_format_one_stay_readable() {
     for line in include_str!("format1.jsonl").lines() {
         serde_json::from_str::<Event>(line).unwrap();
     }
+}
+
+#[tokio::test]
+async fn tasks_of_another_model_are_refused_until_they_are_embedded_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.sqlite");
+    let (journal, _learner) = open(&path).await;
+    let rounds: Vec<_> = (1..4).map(|number| decided(number, None)).collect();
+    for round in &rounds {
+        journal.append(vec![new(round), judged(round, FeedbackSource::Verifier, 1.0)]).await.unwrap();
+    }
+    assert_eq!(journal.unembedded().await.unwrap(), 0);
+    journal.close().await;
+
+    let settings =
+        JournalSettings { path: path.clone(), synchronous: Synchronous::Normal, embedding_model: "other".into() };
+    let (committed, _learner) = mpsc::channel(100);
+    let journal = Journal::open(&settings, committed).await.unwrap();
+    let refused = journal.after(0, 100).await.unwrap_err();
+    assert!(refused.to_string().contains("pointsman memory rebuild"), "{refused}");
+    assert_eq!(journal.unembedded().await.unwrap(), 3);
+    let first = journal.first_unembedded(2).await.unwrap();
+    assert_eq!(first.iter().map(|(_, task)| task.id.as_str()).collect::<Vec<_>>(), ["t1", "t2"]);
+    let again = Embedding::new(vec![1.0, 0.0, 0.0]).unwrap();
+    let embedded: Vec<_> = first.iter().map(|(seq, _)| (*seq, again.clone())).collect();
+    journal.embed_again(&embedded).await.unwrap();
+    // Interrupted here, it goes on with what is left.
+    let rest = journal.first_unembedded(2).await.unwrap();
+    assert_eq!(rest.len(), 1);
+    journal.embed_again(&[(rest[0].0, again.clone())]).await.unwrap();
+    assert_eq!(journal.unembedded().await.unwrap(), 0);
+    let read = journal.decided(rounds[1].decision.id).await.unwrap().unwrap();
+    assert_eq!((&read.context.embedding, read.observed.embedding_model.as_str()), (&again, MODEL));
+    journal.close().await;
+
+    // The first model's embeddings are still there.
+    let (journal, _learner) = open(&path).await;
+    assert_eq!(journal.decided(rounds[1].decision.id).await.unwrap().unwrap(), *rounds[1]);
+    journal.close().await;
+}
+
+#[tokio::test]
+async fn the_last_restoration_of_memory_is_found_with_what_was_learnt_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, mut to_learn) = open(&folder.path().join("journal.sqlite")).await;
+    assert_eq!(journal.last_restored().await.unwrap(), None);
+    let restored = |next_seq| Restored { snapshot: "s".into(), digest: "d".into(), next_seq, entries: 3 };
+    let restore = |next_seq| vec![NewEvent::alone(Event::MemoryRestored { restored: restored(next_seq) })];
+    let round = |number| {
+        let round = decided(number, None);
+        vec![new(&round), judged(&round, FeedbackSource::Verifier, 1.0)]
+    };
+    for events in [round(1), restore(10), round(2), restore(20), round(3), round(4)] {
+        journal.append(events).await.unwrap();
+    }
+    let (seq, last, learnt) = journal.last_restored().await.unwrap().unwrap();
+    assert_eq!((seq, last, learnt), (6, restored(20), 2));
+    let stored = journal.after(5, 1).await.unwrap();
+    assert_eq!(stored[0].event, Event::MemoryRestored { restored: restored(20) });
+    let mut handed_on = vec![];
+    while let Ok(committed) = to_learn.try_recv() {
+        handed_on.push(committed.seq);
+    }
+    assert_eq!(handed_on, (1..=10).collect::<Vec<_>>(), "the learner gets them in their place");
 }

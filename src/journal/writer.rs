@@ -118,11 +118,10 @@ async fn write(
 
 async fn insert(connection: &mut SqliteConnection, new: &NewEvent, at_ms: i64) -> Result<Appended, JournalError> {
     let once = new.once();
-    if new.teaches() {
-        let id = new.event.decision_id();
-        if let Some(seq) = try_insert(connection, new, at_ms, once.as_deref(), Some(id.as_bytes())).await? {
-            return Ok(Appended::Stored { seq, learns: true });
-        }
+    if let Some(id) = new.teaches()
+        && let Some(seq) = try_insert(connection, new, at_ms, once.as_deref(), Some(id.as_bytes())).await?
+    {
+        return Ok(Appended::Stored { seq, learns: true });
     }
     Ok(match try_insert(connection, new, at_ms, once.as_deref(), None).await? {
         Some(seq) => Appended::Stored { seq, learns: false },
@@ -141,15 +140,15 @@ async fn try_insert(
     let body = serde_json::to_string(&new.event).map_err(|error| JournalError::Other(error.to_string()))?;
     let id = new.event.decision_id();
     let embedding = match &new.event {
-        Event::Decided { .. } => Some(new.decided.context.embedding.to_bytes()),
-        Event::Ran { .. } | Event::Judged { .. } => None,
+        Event::Decided { .. } => new.decided.as_ref().map(|decided| decided.context.embedding.to_bytes()),
+        Event::Ran { .. } | Event::Judged { .. } | Event::MemoryRestored { .. } => None,
     };
     let result = sqlx::query(
         "INSERT INTO events(at_ms, decision_id, once, learns, body, embedding) VALUES (?, ?, ?, ?, ?, ?)
          ON CONFLICT DO NOTHING",
     )
     .bind(at_ms)
-    .bind(id.as_bytes().as_slice())
+    .bind(id.as_ref().map_or(&[][..], |id| id.as_bytes().as_slice()))
     .bind(once)
     .bind(learns.map(<[u8; 16]>::as_slice))
     .bind(body)

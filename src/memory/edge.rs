@@ -1,145 +1,211 @@
-//! Embedded memory: Qdrant's shard in this process (`qdrant-edge`).
+//! Embedded memory: a ring in one folder, on Qdrant's shard in this process.
 //!
-//! The shard's own write-ahead log is not replayed on load, so a marker file remembers up to where everything was
-//! flushed; on open `next_seq` starts there and the journal writes the rest again, which is idempotent. No HNSW: at
-//! 20,000 entries a full scan is as quick, exact, and never stalls for an index build. The shard accepts zero and NaN
-//! vectors without a word, but [`Embedding`] cannot hold them.
+//! `ring.json` names the shard that counts and says up to where everything was flushed: the shard's own log is not
+//! replayed on load, so on open the next entry is that one and the journal writes the rest again, which is idempotent.
+//! Other content (a restored snapshot, another cap, the same entries without their log) is written to a new shard beside
+//! the old one, and becomes the ring when `ring.json` is renamed into place; readers go on with the old shard until then.
+//! What can go wrong: the folder is another process's, damaged, made for another model, or its disk is full.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io::{self, Write},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use qdrant_edge::{
-    Condition, CountRequest, CreateIndex, DEFAULT_VECTOR_NAME, Distance, EdgeConfig, EdgeOptimizersConfig, EdgeShard,
-    EdgeVectorParams, FieldCondition, FieldIndexOperations, Match, MatchValue, NamedQuery, OperationError,
-    PayloadFieldSchema, PayloadSchemaType, PointInsertOperations, PointOperations, PointStruct, QueryEnum,
-    QueryRequest, ScoredPoint, ScoringQuery, UpdateOperation, ValueVariants, VectorStructInternal,
-    WithPayloadInterface, WithVector,
-};
+use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Filter, Memory, MemoryError};
-use crate::round::{ArmId, Domain, Embedding, Neighbour, TaskId, TriedArm};
+use super::{
+    Entries, Entry, Filter, Held, Memory, MemoryError, Shape,
+    shard::{Shard, corrupt, room},
+};
+use crate::round::{Embedding, Neighbour};
 
 const MARKER: &str = "ring.json";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// Starts the names of the shards' folders.
+const SHARD: &str = "shard-";
+/// Entries written or read in one step.
+const BATCH: usize = 512;
+/// The shard never shortens its log; past this the ring moves to a fresh shard, which takes about a second.
+const LOG_BYTES_MAX: u64 = 1 << 29;
 
-/// What the ring in a folder looks like, and how much of it is certainly on the disk.
+/// `ring.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Ring {
+struct Marker {
     format: u32,
-    model: String,
-    dimension: usize,
-    cap: u64,
+    #[serde(flatten)]
+    shape: Shape,
+    #[serde(default)]
+    origin: Option<String>,
+    /// The number in the name of the shard's folder.
+    shard: u64,
+    /// Everything below this number is on the disk.
     flushed: u64,
-}
-
-/// A point's payload.
-#[derive(Debug, Serialize, Deserialize)]
-struct Payload {
-    seq: u64,
-    task_id: TaskId,
-    domain: Domain,
-    arms: Vec<ArmId>,
-    outcomes: Vec<TriedArm>,
 }
 
 /// A ring of entries in a folder, owned by this process alone.
 pub struct EdgeMemory {
-    shard: EdgeShard,
     folder: PathBuf,
-    ring: Ring,
+    shape: Shape,
+    shard: ArcSwap<Shard>,
     next_seq: AtomicU64,
+    // Guards the marker, and with it the right to write: one writer at a time.
+    marker: Mutex<Marker>,
 }
 
 impl EdgeMemory {
-    /// Opens the ring in `folder`, or makes an empty one of `cap` slots for embeddings of `model`.
-    pub fn open(folder: &Path, model: &str, dimension: usize, cap: u64) -> Result<Self, MemoryError> {
-        let wanted = Ring { format: FORMAT, model: model.into(), dimension, cap: cap.max(1), flushed: 0 };
-        let marker = folder.join(MARKER);
-        let found = match fs::read(&marker) {
-            Ok(bytes) => Some(serde_json::from_slice::<Ring>(&bytes).map_err(|error| corrupt(folder, &error))?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(corrupt(folder, &error)),
-        };
-        let Some(ring) = found else {
+    /// Opens the ring in `folder`, or makes an empty one. A ring of another cap is rewritten, its newest entries kept;
+    /// one of another model is refused.
+    pub fn open(folder: &Path, shape: &Shape) -> Result<Self, MemoryError> {
+        let wanted = Shape { cap: shape.cap.max(1), ..shape.clone() };
+        let Some(marker) = read_marker(folder)? else {
             return Self::create(folder, wanted);
         };
-        if (Ring { flushed: 0, ..ring.clone() }) != wanted {
-            return Err(corrupt(folder, &format!("it is a ring of {ring:?}, the settings ask for {wanted:?}")));
+        let describe = |shape: &Shape| format!("{} ({} dimensions)", shape.model, shape.dimension);
+        if (&marker.shape.model, marker.shape.dimension) != (&wanted.model, wanted.dimension) {
+            let (found, wanted) = (describe(&marker.shape), describe(&wanted));
+            return Err(MemoryError::Mismatch { place: folder.display().to_string(), found, wanted });
         }
-        let shard = EdgeShard::load(folder, None).map_err(|error| refused(folder, &error))?;
-        Ok(Self { shard, folder: folder.into(), next_seq: AtomicU64::new(ring.flushed), ring })
-    }
-
-    fn create(folder: &Path, ring: Ring) -> Result<Self, MemoryError> {
-        fs::create_dir_all(folder).map_err(|error| corrupt(folder, &error))?;
-        let config = EdgeConfig::builder()
-            .vector(DEFAULT_VECTOR_NAME, EdgeVectorParams::builder(ring.dimension, Distance::Cosine).build())
-            .optimizers(EdgeOptimizersConfig {
-                indexing_threshold: Some(0),
-                default_segment_number: Some(1),
-                ..Default::default()
-            })
-            .build();
-        let shard = EdgeShard::new(folder, config).map_err(|error| refused(folder, &error))?;
-        for field in ["domain", "arms"] {
-            shard
-                .update(UpdateOperation::FieldIndexOperation(FieldIndexOperations::CreateIndex(CreateIndex {
-                    field_name: path(field)?,
-                    field_schema: Some(PayloadFieldSchema::FieldType(PayloadSchemaType::Keyword)),
-                })))
-                .map_err(|error| other(&error))?;
-        }
-        let memory = Self { shard, folder: folder.into(), ring, next_seq: AtomicU64::new(0) };
-        memory.sync()?;
-        Ok(memory)
-    }
-
-    fn read_hit(&self, hit: ScoredPoint, query: &Embedding) -> Result<Neighbour, MemoryError> {
-        let unreadable = |what: &str| corrupt(&self.folder, &format!("a hit {what}"));
-        let Some(VectorStructInternal::Single(vector)) = hit.vector else {
-            return Err(unreadable("without its vector"));
+        let shard = Shard::load(&shard_folder(folder, marker.shard), marker.shape.dimension)?;
+        remove_others(folder, marker.shard);
+        let memory = Self {
+            folder: folder.into(),
+            shape: marker.shape.clone(),
+            shard: ArcSwap::from_pointee(shard),
+            next_seq: AtomicU64::new(marker.flushed),
+            marker: Mutex::new(marker),
         };
-        let payload = hit.payload.ok_or_else(|| unreadable("without payload"))?;
-        let payload: Payload = serde_json::from_value(serde_json::Value::Object(payload.0.into_iter().collect()))
-            .map_err(|error| corrupt(&self.folder, &error))?;
-        let stored = Embedding::new(vector).map_err(|error| corrupt(&self.folder, &error))?;
-        Ok(Neighbour {
-            seq: payload.seq,
-            task_id: payload.task_id,
-            similarity: query.cosine(&stored),
-            outcomes: payload.outcomes,
+        let count = memory.held()?.count;
+        if count > memory.shape.cap {
+            let reason = format!("it holds {count} entries, more than its cap of {}", memory.shape.cap);
+            return Err(corrupt(folder, &reason));
+        }
+        if memory.shape.cap == wanted.cap { Ok(memory) } else { memory.with_cap(wanted.cap) }
+    }
+
+    /// What the ring in `folder` is made for; nothing where there is none.
+    pub fn shape_of(folder: &Path) -> Result<Option<Shape>, MemoryError> {
+        Ok(read_marker(folder)?.map(|marker| marker.shape))
+    }
+
+    fn create(folder: &Path, shape: Shape) -> Result<Self, MemoryError> {
+        fs::create_dir_all(folder).map_err(|error| corrupt(folder, &error))?;
+        let marker = Marker { format: FORMAT, shape: shape.clone(), origin: None, shard: 0, flushed: 0 };
+        remove_others(folder, u64::MAX);
+        let shard = Shard::create(&shard_folder(folder, marker.shard), shape.dimension)?;
+        shard.flush()?;
+        write_marker(folder, &marker)?;
+        Ok(Self {
+            folder: folder.into(),
+            shape,
+            shard: ArcSwap::from_pointee(shard),
+            next_seq: AtomicU64::new(0),
+            marker: Mutex::new(marker),
         })
+    }
+
+    /// The same ring with another number of slots.
+    fn with_cap(mut self, cap: u64) -> Result<Self, MemoryError> {
+        tracing::info!(from = self.shape.cap, to = cap, "memory is rewritten for another cap");
+        self.shape.cap = cap;
+        // Read in the old ring's order: the marker still says its cap.
+        self.rewrite()?;
+        Ok(self)
+    }
+
+    /// Moves the ring's entries to a fresh shard.
+    pub(super) fn rewrite(&self) -> Result<(), MemoryError> {
+        let mut marker = self.writing();
+        let (origin, cap) = (marker.origin.clone(), marker.shape.cap);
+        let next_seq = self.next_seq.load(Ordering::Acquire);
+        let shard = self.shard.load_full();
+        let mut entries = super::pages(0, BATCH, |from, n| scan(&shard, cap, next_seq, from, n));
+        self.refill(&mut marker, origin.as_deref(), next_seq, &mut entries)
+    }
+
+    /// Fills a fresh shard and makes it the ring.
+    fn refill(
+        &self,
+        marker: &mut Marker,
+        origin: Option<&str>,
+        next_seq: u64,
+        entries: Entries<'_>,
+    ) -> Result<(), MemoryError> {
+        let fresh = Marker {
+            shape: self.shape.clone(),
+            origin: origin.map(Into::into),
+            shard: marker.shard + 1,
+            flushed: next_seq,
+            ..marker.clone()
+        };
+        let folder = shard_folder(&self.folder, fresh.shard);
+        // An attempt that failed half-way may have left it.
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(|error| corrupt(&folder, &error))?;
+        }
+        let shard = Shard::create(&folder, self.shape.dimension)?;
+        let filled = self.fill(&shard, next_seq, entries).and_then(|()| shard.flush());
+        if let Err(error) = filled.and_then(|()| write_marker(&self.folder, &fresh)) {
+            shard.retire();
+            return Err(error);
+        }
+        *marker = fresh;
+        self.next_seq.store(next_seq, Ordering::Release);
+        self.shard.swap(Arc::new(shard)).retire();
+        Ok(())
+    }
+
+    fn fill(&self, shard: &Shard, next_seq: u64, entries: Entries<'_>) -> Result<(), MemoryError> {
+        let cap = self.shape.cap;
+        let mut batch: Vec<(u64, Entry)> = Vec::with_capacity(BATCH);
+        let write = |batch: &mut Vec<(u64, Entry)>| {
+            shard.upsert(cap, batch.iter().map(|(seq, entry)| (*seq, entry)))?;
+            batch.clear();
+            Ok(())
+        };
+        for entry in entries {
+            let (seq, entry) = entry?;
+            self.check(&entry.embedding)?;
+            if seq < next_seq && seq + cap >= next_seq {
+                batch.push((seq, entry));
+            }
+            if batch.len() == BATCH {
+                write(&mut batch)?;
+            }
+        }
+        if batch.is_empty() { Ok(()) } else { write(&mut batch) }
+    }
+
+    fn check(&self, embedding: &Embedding) -> Result<(), MemoryError> {
+        let found = embedding.as_slice().len();
+        if found == self.shape.dimension {
+            return Ok(());
+        }
+        let wanted = self.shape.dimension;
+        Err(MemoryError::Invalid(format!("the embedding has {found} dimensions, memory holds {wanted}")))
+    }
+
+    fn writing(&self) -> MutexGuard<'_, Marker> {
+        self.marker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Memory for EdgeMemory {
-    fn put(&self, seq: u64, entry: &Entry) -> Result<(), MemoryError> {
-        if entry.embedding.as_slice().len() != self.ring.dimension {
-            return Err(MemoryError::Invalid(format!(
-                "the embedding has {} dimensions, memory holds {}",
-                entry.embedding.as_slice().len(),
-                self.ring.dimension
-            )));
-        }
-        let payload = serde_json::to_value(Payload {
-            seq,
-            task_id: entry.task_id.clone(),
-            domain: entry.domain.clone(),
-            arms: entry.outcomes.iter().map(|tried| tried.arm.clone()).collect(),
-            outcomes: entry.outcomes.clone(),
-        })
-        .map_err(|error| MemoryError::Invalid(error.to_string()))?;
-        let point = PointStruct::new(seq % self.ring.cap, entry.embedding.as_slice().to_vec(), payload);
-        self.shard
-            .update(UpdateOperation::PointOperation(PointOperations::UpsertPoints(PointInsertOperations::PointsList(
-                vec![point.into()],
-            ))))
-            .map_err(|error| other(&error))?;
-        self.next_seq.fetch_max(seq + 1, Ordering::AcqRel);
+    fn put(&self, first_seq: u64, entries: &[Entry]) -> Result<(), MemoryError> {
+        entries.iter().try_for_each(|entry| self.check(&entry.embedding))?;
+        let _writing = self.writing();
+        let cap = self.shape.cap;
+        let end = first_seq + entries.len() as u64;
+        let next_seq = self.next_seq.load(Ordering::Acquire).max(end);
+        // What the ring has forgotten by now must not come back.
+        let kept = (first_seq..).zip(entries).filter(|(seq, _)| seq + cap >= next_seq);
+        self.shard.load().upsert(cap, kept)?;
+        self.next_seq.store(next_seq, Ordering::Release);
         Ok(())
     }
 
@@ -150,81 +216,104 @@ impl Memory for EdgeMemory {
         min_similarity: f32,
         filter: &Filter,
     ) -> Result<Vec<Neighbour>, MemoryError> {
-        if embedding.as_slice().len() != self.ring.dimension {
-            return Err(MemoryError::Invalid(format!("memory holds {} dimensions", self.ring.dimension)));
-        }
-        let request = QueryRequest {
-            prefetches: vec![],
-            query: Some(ScoringQuery::Vector(QueryEnum::Nearest(NamedQuery::default_dense(
-                embedding.as_slice().to_vec(),
-            )))),
-            filter: filter.to_shard()?,
-            score_threshold: None,
-            limit: k,
-            offset: 0,
-            params: None,
-            with_vector: WithVector::Bool(true),
-            with_payload: WithPayloadInterface::Bool(true),
-        };
-        let hits = self.shard.query(request).map_err(|error| other(&error))?;
-        let mut neighbours =
-            hits.into_iter().map(|hit| self.read_hit(hit, embedding)).collect::<Result<Vec<_>, _>>()?;
+        self.check(embedding)?;
+        let mut neighbours = self.shard.load_full().query(embedding, k, filter)?;
         neighbours.retain(|neighbour| neighbour.similarity >= min_similarity);
         neighbours.sort_by(|a, b| b.similarity.total_cmp(&a.similarity).then(b.seq.cmp(&a.seq)));
         Ok(neighbours)
     }
 
-    fn next_seq(&self) -> Result<u64, MemoryError> {
-        Ok(self.next_seq.load(Ordering::Acquire))
+    fn scan(&self, from: u64, n: usize) -> Result<Vec<(u64, Entry)>, MemoryError> {
+        scan(&self.shard.load_full(), self.shape.cap, self.next_seq.load(Ordering::Acquire), from, n)
     }
 
-    fn count(&self) -> Result<u64, MemoryError> {
-        let count = self.shard.count(CountRequest { filter: None, exact: true }).map_err(|error| other(&error))?;
-        Ok(count as u64)
+    fn held(&self) -> Result<Held, MemoryError> {
+        let marker = self.writing();
+        let count = self.shard.load().count()?;
+        Ok(Held { next_seq: self.next_seq.load(Ordering::Acquire), count, origin: marker.origin.clone() })
     }
 
     fn sync(&self) -> Result<(), MemoryError> {
-        let ring = Ring { flushed: self.next_seq()?, ..self.ring.clone() };
-        // The shard panics where it cannot write, such as on a full disk; here that is an error like any other.
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.shard.flush()))
-            .map_err(|_| MemoryError::Other(format!("{} could not be flushed", self.folder.display())))?;
-        let temporary = self.folder.join("ring.json.part");
-        let bytes = serde_json::to_vec(&ring).map_err(|error| MemoryError::Other(error.to_string()))?;
-        fs::write(&temporary, bytes)
-            .and_then(|()| fs::rename(&temporary, self.folder.join(MARKER)))
-            .map_err(|error| MemoryError::Other(format!("cannot write {}: {error}", self.folder.display())))
-    }
-}
-
-impl Filter {
-    fn to_shard(&self) -> Result<Option<qdrant_edge::Filter>, MemoryError> {
-        let mut must = Vec::new();
-        for (field, value) in
-            [("domain", self.domain.as_ref().map(Domain::as_str)), ("arms", self.arm.as_ref().map(ArmId::as_str))]
         {
-            if let Some(value) = value {
-                let value = Match::Value(MatchValue { value: ValueVariants::String(value.to_owned()) });
-                must.push(Condition::Field(FieldCondition::new_match(path(field)?, value)));
+            let mut marker = self.writing();
+            let flushed = self.next_seq.load(Ordering::Acquire);
+            let shard = self.shard.load_full();
+            shard.flush()?;
+            if flushed != marker.flushed {
+                let fresh = Marker { flushed, ..marker.clone() };
+                write_marker(&self.folder, &fresh)?;
+                *marker = fresh;
+            }
+            if shard.log_bytes() <= LOG_BYTES_MAX {
+                return Ok(());
             }
         }
-        let all = qdrant_edge::Filter { should: None, min_should: None, must: Some(must), must_not: None };
-        Ok(all.must.as_ref().is_some_and(|must| !must.is_empty()).then_some(all))
+        self.rewrite()
+    }
+
+    fn replace(&self, origin: Option<&str>, next_seq: u64, entries: Entries<'_>) -> Result<(), MemoryError> {
+        let mut marker = self.writing();
+        self.refill(&mut marker, origin, next_seq, entries)
     }
 }
 
-fn path(field: &str) -> Result<qdrant_edge::JsonPath, MemoryError> {
-    field.parse().map_err(|()| MemoryError::Other(format!("{field} is no payload path")))
+/// The entries from `from` on that a ring of `cap` slots up to `next_seq` still holds, at most `n`.
+fn scan(shard: &Shard, cap: u64, next_seq: u64, from: u64, n: usize) -> Result<Vec<(u64, Entry)>, MemoryError> {
+    let mut found = Vec::new();
+    let mut from = from.max(next_seq.saturating_sub(cap));
+    while from < next_seq && found.len() < n {
+        let to = next_seq.min(from + (n - found.len()) as u64);
+        let slots = shard.retrieve((from..to).map(|seq| seq % cap))?;
+        // A slot may hold an older entry, where one is missing, or a newer one, if it was overwritten meanwhile.
+        found.extend(slots.into_iter().filter(|(seq, _)| (from..to).contains(seq)));
+        from = to;
+    }
+    Ok(found)
 }
 
-fn corrupt(folder: &Path, reason: &dyn std::fmt::Display) -> MemoryError {
-    MemoryError::Corrupt { path: folder.into(), reason: reason.to_string() }
+fn shard_folder(folder: &Path, shard: u64) -> PathBuf {
+    folder.join(format!("{SHARD}{shard}"))
 }
 
-fn refused(folder: &Path, error: &OperationError) -> MemoryError {
-    let text = error.to_string();
-    if text.contains("WouldBlock") { MemoryError::Locked(folder.into()) } else { corrupt(folder, &text) }
+fn read_marker(folder: &Path) -> Result<Option<Marker>, MemoryError> {
+    let bytes = match fs::read(folder.join(MARKER)) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(corrupt(folder, &error)),
+    };
+    let marker: Marker = serde_json::from_slice(&bytes).map_err(|error| corrupt(folder, &error))?;
+    if marker.format != FORMAT {
+        let reason = format!("{MARKER} has format {}, this version reads {FORMAT}", marker.format);
+        return Err(corrupt(folder, &reason));
+    }
+    Ok(Some(marker))
 }
 
-fn other(error: &OperationError) -> MemoryError {
-    MemoryError::Other(error.to_string())
+/// Renamed into place and flushed, so that a crash leaves the old marker or the new one.
+fn write_marker(folder: &Path, marker: &Marker) -> Result<(), MemoryError> {
+    room(folder)?;
+    let bytes = serde_json::to_vec(marker).map_err(|error| MemoryError::Other(error.to_string()))?;
+    let temporary = folder.join("ring.json.part");
+    let write = || {
+        let mut file = File::create(&temporary)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, folder.join(MARKER))?;
+        File::open(folder)?.sync_all()
+    };
+    write().map_err(|error: io::Error| MemoryError::Other(format!("cannot write {}: {error}", folder.display())))
+}
+
+/// Removes the shards that a crash left beside the one that counts.
+fn remove_others(folder: &Path, shard: u64) {
+    let keep = shard_folder(folder, shard);
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if entry.file_name().to_string_lossy().starts_with(SHARD)
+            && path != keep
+            && let Err(error) = fs::remove_dir_all(&path)
+        {
+            tracing::warn!(%error, folder = %path.display(), "an old memory shard cannot be removed yet");
+        }
+    }
 }

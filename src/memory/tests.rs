@@ -1,113 +1,154 @@
-//! One contract for every store: each must agree with a plain list that forgets the oldest.
+//! The embedded store beyond the contract: what it refuses, reopening, and what it replaces itself with.
 
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
 
-use super::*;
-use crate::round::Mode;
+use super::{contract::*, *};
 
-const DIMENSION: usize = 8;
-const CAP: u64 = 7;
-
-fn entry(seq: u64) -> Entry {
-    // Seeded by the number, so that any store's entry can be told from any other.
-    let hash = blake3::hash(&seq.to_le_bytes());
-    let vector = hash.as_bytes()[..DIMENSION].iter().map(|byte| f32::from(*byte) - 127.5).collect();
-    Entry {
-        task_id: TaskId::new(format!("t{seq}")).unwrap(),
-        domain: Domain::new(if seq.is_multiple_of(2) { "even" } else { "odd" }).unwrap(),
-        embedding: Embedding::new(vector).unwrap(),
-        outcomes: vec![TriedArm {
-            mode: Mode::Single,
-            arm: ArmId::new(format!("arm{}", seq % 3)).unwrap(),
-            score: 0.5,
-            cost_usd: 0.001,
-            trace: "looks right".into(),
-        }],
-    }
-}
-
-fn all(memory: &dyn Memory, filter: &Filter) -> Vec<u64> {
-    let mut seqs: Vec<_> =
-        memory.query(&entry(0).embedding, 100, -1.0, filter).unwrap().iter().map(|hit| hit.seq).collect();
-    seqs.sort_unstable();
-    seqs
-}
-
-fn keeps_the_contract(memory: &dyn Memory) {
-    assert_eq!((memory.count().unwrap(), memory.next_seq().unwrap()), (0, 0));
-    let mut model = VecDeque::new();
-    for seq in 0..40 {
-        memory.put(seq, &entry(seq)).unwrap();
-        memory.put(seq, &entry(seq)).unwrap();
-        model.push_back(seq);
-        if model.len() as u64 > CAP {
-            model.pop_front();
-        }
-        assert_eq!(all(memory, &Filter::default()), Vec::from(model.clone()));
-        assert_eq!(memory.count().unwrap(), model.len() as u64);
-        assert_eq!(memory.next_seq().unwrap(), seq + 1);
-    }
-    let even = Filter { domain: Some(Domain::new("even").unwrap()), arm: None };
-    assert!(all(memory, &even).iter().all(|seq| seq.is_multiple_of(2)));
-    let arm = Filter { arm: Some(ArmId::new("arm1").unwrap()), ..even };
-    assert_eq!(all(memory, &arm), [34]);
-    let hits = memory.query(&entry(37).embedding, 3, 0.5, &Filter::default()).unwrap();
-    assert_eq!((hits[0].seq, hits[0].task_id.as_str()), (37, "t37"));
-    assert!((hits[0].similarity - 1.0).abs() < 1e-5);
-    assert!(hits.len() <= 3 && hits.windows(2).all(|pair| pair[0].similarity >= pair[1].similarity));
-    assert!(hits.iter().all(|hit| hit.similarity >= 0.5));
-    assert_eq!(hits[0].outcomes, entry(37).outcomes);
+fn open(folder: &std::path::Path) -> EdgeMemory {
+    EdgeMemory::open(folder, &shape()).unwrap()
 }
 
 #[test]
 fn scan_keeps_the_contract() {
-    keeps_the_contract(&ScanMemory::new(CAP));
+    keeps_the_contract(&ScanMemory::new(SLOTS));
 }
 
 #[test]
 fn edge_keeps_the_contract() {
     let folder = tempfile::tempdir().unwrap();
-    keeps_the_contract(&EdgeMemory::open(folder.path(), "m", DIMENSION, CAP).unwrap());
+    keeps_the_contract(&open(folder.path()));
+    let held = open(folder.path()).held().unwrap();
+    assert_eq!((held.next_seq, held.origin.as_deref()), (44, Some("origin")), "it survives being closed");
 }
 
 #[test]
-fn edge_refuses_another_dimension_model_or_cap_and_a_second_owner() {
+fn edge_refuses_another_model_or_dimension_and_a_second_owner() {
     let folder = tempfile::tempdir().unwrap();
-    let memory = EdgeMemory::open(folder.path(), "m", DIMENSION, CAP).unwrap();
-    let wide = Entry { embedding: Embedding::new(vec![1.0; DIMENSION + 1]).unwrap(), ..entry(0) };
-    assert!(matches!(memory.put(0, &wide), Err(MemoryError::Invalid(_))));
-    assert!(matches!(memory.query(&wide.embedding, 1, 0.0, &Filter::default()), Err(MemoryError::Invalid(_))));
-    assert!(matches!(EdgeMemory::open(folder.path(), "m", DIMENSION, CAP), Err(MemoryError::Locked(_))));
+    let memory = open(folder.path());
+    assert!(matches!(EdgeMemory::open(folder.path(), &shape()), Err(MemoryError::Locked(_))));
     drop(memory);
-    assert!(matches!(EdgeMemory::open(folder.path(), "m", DIMENSION + 1, CAP), Err(MemoryError::Corrupt { .. })));
-    assert!(matches!(EdgeMemory::open(folder.path(), "other", DIMENSION, CAP), Err(MemoryError::Corrupt { .. })));
-    assert!(matches!(EdgeMemory::open(folder.path(), "m", DIMENSION, CAP + 1), Err(MemoryError::Corrupt { .. })));
-    assert!(EdgeMemory::open(folder.path(), "m", DIMENSION, CAP).is_ok());
+    for other in [Shape { model: "other".into(), ..shape() }, Shape { dimension: DIMENSION + 1, ..shape() }] {
+        let refused = EdgeMemory::open(folder.path(), &other);
+        let said = refused.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(said.contains("memory rebuild"), "{said}");
+    }
+    open(folder.path());
+}
+
+#[test]
+fn a_damaged_folder_is_an_error_that_names_it() {
+    for damage in ["ring.json", "shard-0/segments", "shard-0/wal"] {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = open(folder.path());
+        memory.put(0, &entries(0..5)).unwrap();
+        memory.sync().unwrap();
+        drop(memory);
+        let path = folder.path().join(damage);
+        if path.is_dir() {
+            std::fs::remove_dir_all(&path).unwrap();
+            std::fs::write(&path, "no folder").unwrap();
+        } else {
+            std::fs::write(&path, "no marker").unwrap();
+        }
+        match EdgeMemory::open(folder.path(), &shape()) {
+            Err(MemoryError::Corrupt { path, .. }) => assert!(path.starts_with(folder.path())),
+            Err(other) => panic!("{damage}: {other}"),
+            Ok(_) => panic!("{damage}: a damaged folder was opened"),
+        }
+    }
+}
+
+#[test]
+fn another_cap_keeps_the_newest_entries_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = open(folder.path());
+    memory.put(0, &entries(0..10)).unwrap();
+    memory.sync().unwrap();
+    drop(memory);
+    let smaller = EdgeMemory::open(folder.path(), &Shape { cap: 4, ..shape() }).unwrap();
+    assert_eq!(seqs(&smaller), [6, 7, 8, 9]);
+    smaller.put(10, &entries(10..11)).unwrap();
+    assert_eq!(seqs(&smaller), [7, 8, 9, 10]);
+    smaller.sync().unwrap();
+    drop(smaller);
+    let larger = EdgeMemory::open(folder.path(), &Shape { cap: 100, ..shape() }).unwrap();
+    assert_eq!(seqs(&larger), [7, 8, 9, 10]);
+    assert_eq!(larger.held().unwrap().next_seq, 11);
+    let shards = std::fs::read_dir(folder.path()).unwrap().flatten();
+    assert_eq!(shards.filter(|entry| entry.path().is_dir()).count(), 1, "old shards are removed");
+}
+
+#[test]
+fn leaving_the_log_behind_changes_nothing_that_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = open(folder.path());
+    memory.put(0, &entries(0..10)).unwrap();
+    let (before, held) = (memory.scan(0, 100).unwrap(), memory.held().unwrap());
+    memory.rewrite().unwrap();
+    assert_eq!((memory.scan(0, 100).unwrap(), memory.held().unwrap()), (before, held));
+    memory.put(10, &entries(10..11)).unwrap();
+    assert_eq!(seqs(&memory), (4..11).collect::<Vec<_>>());
+    drop(memory);
+    // The rewriting flushed; what came after is the journal's to write again.
+    assert_eq!(open(folder.path()).held().unwrap().next_seq, 10);
+    assert!(!folder.path().join("shard-0").exists() && folder.path().join("shard-1").exists());
+}
+
+#[test]
+fn a_crash_while_content_is_replaced_leaves_the_old() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = open(folder.path());
+    memory.put(0, &entries(0..5)).unwrap();
+    memory.sync().unwrap();
+    let broken = (0..3).map(|seq| Ok((seq, entry(seq)))).chain([Err(MemoryError::Other("the source broke".into()))]);
+    assert!(memory.replace(Some("new"), 3, &mut broken.into_iter()).is_err());
+    assert_eq!(seqs(&memory), [0, 1, 2, 3, 4]);
+    drop(memory);
+    // What a process that was killed half-way leaves.
+    std::fs::create_dir(folder.path().join("shard-1")).unwrap();
+    let memory = open(folder.path());
+    assert_eq!((seqs(&memory), memory.held().unwrap().origin), (vec![0, 1, 2, 3, 4], None));
+    assert!(!folder.path().join("shard-1").exists());
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn edge_agrees_with_a_scan_across_reopening(steps in prop::collection::vec(1u64..12, 1..5), asked in 0u64..60) {
+    fn fifo_order_is_that_of_a_deque_across_reopening(
+        steps in prop::collection::vec((1u64..12, prop::bool::ANY, prop::bool::ANY), 1..6),
+        asked in 0u64..80,
+    ) {
         let folder = tempfile::tempdir().unwrap();
-        let model = ScanMemory::new(CAP);
-        let mut seq = 0;
-        for step in steps {
-            let memory = EdgeMemory::open(folder.path(), "m", DIMENSION, CAP).unwrap();
-            prop_assert_eq!(memory.next_seq().unwrap(), seq);
-            for _ in 0..step {
-                memory.put(seq, &entry(seq)).unwrap();
-                model.put(seq, &entry(seq)).unwrap();
-                seq += 1;
+        let (scan, mut deque) = (ScanMemory::new(SLOTS), VecDeque::new());
+        let (mut next, mut flushed) = (0, 0);
+        for (step, one_by_one, sync) in steps {
+            let memory = open(folder.path());
+            // What was not flushed is put again, as the journal does.
+            prop_assert_eq!(memory.held().unwrap().next_seq, flushed);
+            memory.put(flushed, &entries(flushed..next)).unwrap();
+            let fresh = next..next + step;
+            if one_by_one {
+                fresh.clone().for_each(|seq| memory.put(seq, &entries(seq..seq + 1)).unwrap());
+            } else {
+                memory.put(next, &entries(fresh.clone())).unwrap();
             }
+            scan.put(next, &entries(fresh.clone())).unwrap();
+            deque.extend(fresh);
+            while deque.len() as u64 > SLOTS {
+                deque.pop_front();
+            }
+            next += step;
+            prop_assert_eq!(seqs(&memory), Vec::from(deque.clone()));
+            prop_assert_eq!(memory.held().unwrap().count, deque.len() as u64);
             let query = &entry(asked).embedding;
             let ours = memory.query(query, 5, 0.0, &Filter::default()).unwrap();
-            let theirs = model.query(query, 5, 0.0, &Filter::default()).unwrap();
-            let seqs = |hits: &[Neighbour]| hits.iter().map(|hit| hit.seq).collect::<Vec<_>>();
-            prop_assert_eq!(seqs(&ours), seqs(&theirs));
-            memory.sync().unwrap();
+            prop_assert_eq!(ours, scan.query(query, 5, 0.0, &Filter::default()).unwrap());
+            if sync {
+                memory.sync().unwrap();
+                flushed = next;
+            }
         }
     }
 }

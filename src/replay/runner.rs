@@ -233,10 +233,12 @@ impl Order<'_> {
         let entry = Entry {
             task_id: task.id.clone(),
             domain: task.domain.clone(),
+            // A replay has no clock.
+            at_ms: 0,
             embedding: embedding.clone(),
             outcomes: vec![tried],
         };
-        memory.put(round as u64, &entry)?;
+        memory.put(round as u64, &[entry])?;
         result.score_sum += outcome.score;
         result.cost_usd_sum += outcome.cost_usd;
         result.regret_sum += rewards.iter().copied().fold(f64::NEG_INFINITY, f64::max) - rewards[taken];

@@ -57,7 +57,7 @@ pub struct Constraints {
 }
 
 impl Task {
-    /// The text that is embedded and recalled by: the last user message, or the last message of any role.
+    /// What is shown of the task: the last user message, or the last message of any role.
     pub fn prompt(&self) -> &str {
         let last_user = self.messages.iter().rev().find(|message| message.role == "user");
         last_user.or(self.messages.last()).map_or("", |message| message.content.as_str())

@@ -4,7 +4,7 @@ use crate::{
     arms::CatalogueError,
     context::embedding::EmbeddingError,
     journal::JournalError,
-    memory::MemoryError,
+    memory::{MemoryError, snapshot::SnapshotError},
     round::{DecisionId, Domain, IdempotencyKey, Invalid},
 };
 
@@ -43,6 +43,9 @@ pub enum RouterError {
     /// Memory cannot be used.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// A snapshot of memory cannot be made, read or used.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
     /// A defect here.
     #[error("internal error: {0}")]
     Internal(String),

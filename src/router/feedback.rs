@@ -63,7 +63,7 @@ impl Router {
                 return Err(bad("output", "cannot come with `score`; send one of them, or two feedbacks"));
             }
         };
-        let new = events.into_iter().map(|event| NewEvent { event, decided: Arc::clone(&decided) }).collect();
+        let new = events.into_iter().map(|event| NewEvent::of(&decided, event)).collect();
         let appended = self.append(new).await?;
         let last = appended.last().copied().unwrap_or(Appended::Duplicate);
         Ok(match last {

@@ -1,32 +1,30 @@
 //! The one learner: folds verified rounds, in journal order, into policies, memory and regret.
 //!
 //! The same fold serves live rounds and the journal's replay at open, so a restart gives the same state. Memory takes
-//! the n-th learnt round as entry n, so it can be rebuilt from the journal without a counter of its own.
+//! each learnt round as its next entry, counted from zero or from the snapshot that was restored last, so that it can be
+//! rebuilt from the journal.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use arc_swap::ArcSwap;
 use tokio::sync::mpsc;
 
+use super::recollection::Recollection;
 use crate::{
     action::policy::{LearntRound, Policy},
     arms::Catalogue,
+    context::domain::Centroids,
     journal::{Committed, Decided, Event},
-    memory::{Entry, Memory},
     regret::{Observed, Tracker},
-    round::{ArmId, Feedback, Outcome, OutcomeStatus, RewardWeights, TriedArm, VerdictStatus},
+    round::{ArmId, Domain, Feedback, Outcome, OutcomeStatus, RewardWeights, VerdictStatus},
     telemetry::{Events, Metric, RoundEvent, Stage, observe_stage},
 };
 
-/// How often memory is flushed while it changes.
-const SYNC_EVERY: Duration = Duration::from_secs(5);
 /// How much of a prompt an event shows.
 const PROMPT_HEAD_CHARS: usize = 120;
-/// How much of the verifiers' words memory keeps.
-const TRACE_CHARS: usize = 200;
 
 /// What decides now.
 pub struct PolicySnapshot {
@@ -34,14 +32,16 @@ pub struct PolicySnapshot {
     pub policy: Box<dyn Policy>,
     /// How many rounds it has learnt.
     pub learnt_rounds: u64,
+    /// What the domains' tasks are like.
+    pub centroids: Centroids,
 }
 
 /// The state that rounds are folded into.
 pub(super) struct Learner {
     pub policy: Box<dyn Policy>,
     pub learnt_rounds: u64,
-    pub memory: Arc<dyn Memory>,
-    pub memory_cap: u64,
+    pub centroids: Centroids,
+    pub recollection: Recollection,
     pub catalogue: Arc<Catalogue>,
     pub tracker: Arc<Mutex<Tracker>>,
     pub reward: RewardWeights,
@@ -53,35 +53,30 @@ impl Learner {
     /// Takes committed events until the journal closes, then flushes memory.
     pub(super) fn run(mut self, mut committed: mpsc::Receiver<Committed>) {
         let mut last_outcome: Option<Outcome> = None;
-        let mut synced = Instant::now();
         while let Some(Committed { at_ms, learns, new, .. }) = committed.blocking_recv() {
-            let decided = new.decided;
             match new.event {
                 Event::Decided { .. } => {}
                 Event::Ran { outcome } => last_outcome = Some(outcome),
+                Event::MemoryRestored { restored } => self.recollection.restore(&restored),
                 Event::Judged { feedback } => {
+                    let Some(decided) = new.decided else { continue };
                     let outcome = last_outcome.take().filter(|outcome| outcome.decision_id == decided.decision.id);
                     if learns {
                         let started = Instant::now();
-                        self.fold(&decided, &feedback, 0);
+                        self.fold(&decided, &feedback, at_ms);
                         self.publish();
                         observe_stage(Stage::Learn, started.elapsed());
                     }
                     self.announce(&decided, outcome.as_ref(), &feedback, at_ms);
                 }
             }
-            if synced.elapsed() > SYNC_EVERY {
-                self.sync();
-                synced = Instant::now();
-            }
         }
-        self.sync();
     }
 
-    /// Folds one learnt round. Memory takes it unless its number is below `memory_from`, where it is known to hold it.
-    pub(super) fn fold(&mut self, decided: &Decided, feedback: &Feedback, memory_from: u64) {
+    /// Folds one learnt round.
+    pub(super) fn fold(&mut self, decided: &Decided, feedback: &Feedback, at_ms: i64) {
         let (Some(score), Some(reward)) = (feedback.score, feedback.reward) else { return };
-        let Decided { task, context, decision } = decided;
+        let Decided { task, context, observed, decision } = decided;
         self.policy.learn(&LearntRound {
             context,
             mode: decision.mode,
@@ -92,24 +87,10 @@ impl Learner {
             reward,
             weights: task.reward.unwrap_or(self.reward),
         });
-        if self.learnt_rounds >= memory_from {
-            let entry = Entry {
-                task_id: task.id.clone(),
-                domain: task.domain.clone(),
-                embedding: context.embedding.clone(),
-                outcomes: vec![TriedArm {
-                    mode: decision.mode,
-                    arm: decision.arm.clone(),
-                    score: score.get(),
-                    cost_usd: feedback.cost_usd,
-                    trace: trace(feedback),
-                }],
-            };
-            if let Err(error) = self.memory.put(self.learnt_rounds, &entry) {
-                metrics::counter!(Metric::MemoryFailures.name()).increment(1);
-                tracing::error!(%error, seq = self.learnt_rounds, "memory did not take an entry");
-            }
+        if observed.domain_similarity.is_none() && task.domain != Domain::unknown() {
+            self.centroids.learn(&task.domain, &context.embedding);
         }
+        self.recollection.learn(decided, feedback, score.get(), at_ms);
         self.learnt_rounds += 1;
         let truth = self.truth(decided);
         let voters: Vec<_> = decision.voters.iter().map(|voter| (voter.policy.clone(), voter.weight)).collect();
@@ -142,16 +123,12 @@ impl Learner {
 
     /// Makes the state the one that decides.
     pub(super) fn publish(&self) {
-        let snapshot = PolicySnapshot { policy: self.policy.snapshot(), learnt_rounds: self.learnt_rounds };
+        let snapshot = PolicySnapshot {
+            policy: self.policy.snapshot(),
+            learnt_rounds: self.learnt_rounds,
+            centroids: self.centroids.clone(),
+        };
         self.published.store(Arc::new(snapshot));
-        metrics::gauge!(Metric::MemoryEntries.name()).set(self.learnt_rounds.min(self.memory_cap) as f64);
-    }
-
-    fn sync(&self) {
-        if let Err(error) = self.memory.sync() {
-            metrics::counter!(Metric::MemoryFailures.name()).increment(1);
-            tracing::error!(%error, "memory was not flushed");
-        }
     }
 
     fn announce(&self, decided: &Decided, outcome: Option<&Outcome>, feedback: &Feedback, at_ms: i64) {
@@ -196,13 +173,4 @@ impl Learner {
             prompt_head: task.prompt().chars().take(PROMPT_HEAD_CHARS).collect(),
         });
     }
-}
-
-/// The verifiers' first words, short.
-fn trace(feedback: &Feedback) -> String {
-    let lines = feedback.verdicts.iter().filter_map(|verdict| {
-        let line = verdict.trace.first()?;
-        (verdict.status == VerdictStatus::Scored).then(|| format!("{}: {line}", verdict.verifier))
-    });
-    lines.collect::<Vec<_>>().join("; ").chars().take(TRACE_CHARS).collect()
 }

@@ -12,11 +12,16 @@
 mod error;
 mod feedback;
 mod learner;
+mod memory;
 mod open;
+mod recollection;
 
 use std::{
     collections::{BTreeSet, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     thread::JoinHandle,
     time::Instant,
 };
@@ -27,15 +32,16 @@ use tokio_util::task::TaskTracker;
 use crate::{
     action::{policy::Opinion, sample::sample},
     arms::Catalogue,
-    context::embedding::EmbeddingPool,
+    context::{chat::essence, embedding::EmbeddingPool},
     feedback::verifier::Registry,
-    journal::{Appended, Event, Journal, NewEvent, Stored},
-    memory::{Filter, MIN_SIMILARITY, Memory, RECALL_K},
+    journal::{Appended, Event, Journal, NewEvent, Observed, Stored},
+    memory::{Memory, MemoryWriter, Shape, snapshot::SnapshotStore},
     modes,
     regret::{RegretReport, Tracker},
     round::{
-        Candidate, Context, Decision, DecisionId, Domain, Feedback, FeedbackSource, IdempotencyKey, Mode, Outcome,
-        OutcomeStatus, PolicyRef, Probability, Propensity, Reason, Recall, RewardWeights, Score, Task,
+        Candidate, Context, Decision, DecisionId, Domain, Embedding, Feedback, FeedbackSource, IdempotencyKey, Mode,
+        Neighbour, Outcome, OutcomeStatus, PolicyRef, Probability, Propensity, Reason, Recall, RewardWeights, Score,
+        Task,
     },
     telemetry::{Events, Metric, Stage, observe_stage},
 };
@@ -44,11 +50,16 @@ pub use crate::{
     arms::CatalogueError,
     context::embedding::EmbeddingError,
     journal::{Decided, JournalError},
+    memory::{
+        Filter, Level, MIN_SIMILARITY, MemoryError, RECALL_K,
+        snapshot::{Listed, Snapshot, SnapshotError},
+        view::{Record as MemoryRecord, Stats as MemoryStats},
+    },
 };
 pub use error::RouterError;
 pub use feedback::{Acknowledged, ClientFeedback};
 pub use learner::PolicySnapshot;
-pub use open::{Opened, RouterParts, RouterSettings};
+pub use open::{Opened, RouterParts, RouterSettings, fill_memory};
 
 /// The most domains that a router without configured domains tells apart.
 const DOMAINS_MAX: usize = 64;
@@ -87,6 +98,15 @@ enum Claim {
 pub struct Router {
     embedder: EmbeddingPool,
     memory: Arc<dyn Memory>,
+    memory_shape: Shape,
+    memory_writer: Arc<MemoryWriter>,
+    snapshots: Arc<SnapshotStore>,
+    // Lets one restoration of memory at a time wait for its end; held across awaits, by nothing that rounds wait for.
+    restoring: tokio::sync::Mutex<()>,
+    // Whether the last recall failed, for the log.
+    recall_failing: AtomicBool,
+    // Restorations that the learner has handed to the writer.
+    restorations: Arc<AtomicU64>,
     catalogue: Arc<Catalogue>,
     registry: Registry,
     journal: Journal,
@@ -159,8 +179,10 @@ impl Router {
     /// The round that the key's first request began, if it was the same task.
     async fn first_with(&self, key: &IdempotencyKey, id: DecisionId, task: &Task) -> Result<Claim, RouterError> {
         let first = self.explain(id).await?;
+        // The domain was found the first time, and would be again unless the router has learnt another one since.
+        let found = first.decided.observed.domain_similarity.is_some() && task.domain == Domain::unknown();
         let same = first.decided.task.messages == task.messages
-            && first.decided.task.domain == task.domain
+            && (first.decided.task.domain == task.domain || found)
             && first.decided.task.metadata == task.metadata
             && first.decided.task.constraints == task.constraints
             && task.reward.is_none_or(|reward| first.decided.task.reward == Some(reward));
@@ -172,37 +194,49 @@ impl Router {
         self.admit(&task.domain)?;
         // Journaled with the task, so that a later change of the default does not change what was learnt.
         task.reward.get_or_insert(self.settings.reward);
+        let started = Instant::now();
+        let embedding = self.embedder.embed(&essence(&task.messages)).await?;
+        observe_stage(Stage::Embed, started.elapsed());
+        let mut observed = Observed::of(self.embedder.model_id());
+        if task.domain == Domain::unknown() {
+            let nearest = self.policy.load().centroids.nearest(&embedding, self.settings.domain_similarity);
+            if let Some((domain, similarity)) = nearest.filter(|(domain, _)| self.admit(domain).is_ok()) {
+                (task.domain, observed.domain_similarity) = (domain, Some(similarity));
+            }
+        }
         let candidates = self.catalogue.candidates(&task)?;
-        let context = self.observe(&task, candidates).await?;
+        let (neighbours, recall) = self.recall(&embedding).await;
+        let context = Context { embedding, domain: task.domain.clone(), neighbours, recall, candidates };
         let started = Instant::now();
         let decision = self.draw(&task, &context)?;
         observe_stage(Stage::Decide, started.elapsed());
-        let decided = Arc::new(Decided { task, context, decision });
-        let new = NewEvent { event: decided.to_event(), decided: Arc::clone(&decided) };
-        let appended = self.append(vec![new]).await?;
+        let decided = Arc::new(Decided { task, context, observed, decision });
+        let appended = self.append(vec![NewEvent::of(&decided, decided.to_event())]).await?;
         Ok((decided, appended.first().copied().unwrap_or(Appended::Duplicate)))
     }
 
-    async fn observe(&self, task: &Task, candidates: Vec<Candidate>) -> Result<Context, RouterError> {
-        let started = Instant::now();
-        let embedding = self.embedder.embed(task.prompt()).await?;
-        observe_stage(Stage::Embed, started.elapsed());
+    /// Similar past tasks. Without memory there are none, and the decision says why.
+    async fn recall(&self, embedding: &Embedding) -> (Vec<Neighbour>, Recall) {
         let started = Instant::now();
         let (memory, query) = (Arc::clone(&self.memory), embedding.clone());
-        let recalled =
-            tokio::task::spawn_blocking(move || memory.query(&query, RECALL_K, MIN_SIMILARITY, &Filter::default()));
-        let recalled = recalled.await;
+        let recalled = run_blocking(move || memory.query(&query, RECALL_K, MIN_SIMILARITY, &Filter::default())).await;
         observe_stage(Stage::Recall, started.elapsed());
-        let (neighbours, recall) = match recalled {
-            Ok(Ok(neighbours)) => (neighbours, Recall::Ok),
-            Ok(Err(error)) => (vec![], Recall::Unavailable(error.to_string())),
-            Err(error) => (vec![], Recall::Unavailable(error.to_string())),
+        let reason = match recalled {
+            Ok(Ok(neighbours)) => {
+                if self.recall_failing.swap(false, Ordering::Relaxed) {
+                    tracing::info!("recall answers again");
+                }
+                return (neighbours, Recall::Ok);
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
         };
-        if let Recall::Unavailable(reason) = &recall {
-            metrics::counter!(Metric::RecallUnavailable.name()).increment(1);
-            tracing::warn!(%reason, "decided without recall");
+        metrics::counter!(Metric::RecallUnavailable.name()).increment(1);
+        // Once, not for every task of an outage: each decision records it.
+        if !self.recall_failing.swap(true, Ordering::Relaxed) {
+            tracing::warn!(%reason, "deciding without recall");
         }
-        Ok(Context { embedding, domain: task.domain.clone(), neighbours, recall, candidates })
+        (vec![], Recall::Unavailable(reason))
     }
 
     fn draw(&self, task: &Task, context: &Context) -> Result<Decision, RouterError> {
@@ -264,7 +298,7 @@ impl Router {
         observe_stage(Stage::Run, started.elapsed());
         let feedback = self.judge(&decided, &outcome).await;
         let events = [Event::Ran { outcome: outcome.clone() }, Event::Judged { feedback: feedback.clone() }];
-        let new = events.map(|event| NewEvent { event, decided: Arc::clone(&decided) });
+        let new = events.map(|event| NewEvent::of(&decided, event));
         self.append(new.into()).await?;
         Ok(Round { decided, outcome, feedback, repeated })
     }
@@ -323,6 +357,7 @@ impl Router {
                 Stored { event: Event::Ran { outcome: ran }, .. } => outcome = Some(ran),
                 Stored { event: Event::Judged { feedback: judged }, .. } => feedback.push(judged),
                 Stored { event: Event::Decided { .. }, .. } => decided = stored.into_decided(),
+                Stored { event: Event::MemoryRestored { .. }, .. } => {}
             }
         }
         let decided = decided.ok_or(RouterError::UnknownDecision(id))?;
@@ -340,9 +375,9 @@ impl Router {
         PolicyRef { name: snapshot.policy.name().into(), version: snapshot.policy.version() }
     }
 
-    /// Entries in memory and its cap.
-    pub fn memory_fill(&self) -> (u64, u64) {
-        (self.memory.next_seq().unwrap_or(0).min(self.settings.memory_cap), self.settings.memory_cap)
+    /// How full memory is and how far it is behind, and its cap.
+    pub fn memory_level(&self) -> (Level, u64) {
+        (self.memory_writer.level(), self.memory_shape.cap)
     }
 
     /// Whether verified rounds are still being learnt; false only after a defect or while closing.
@@ -372,7 +407,17 @@ impl Router {
         {
             tracing::error!("the learner panicked");
         }
+        let memory = Arc::clone(&self.memory_writer);
+        if run_blocking(move || memory.close()).await.is_err() {
+            tracing::error!("memory was not flushed; the journal has its entries");
+        }
     }
+}
+
+/// Runs what blocks on a thread of its own.
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RouterError> {
+    let ran = tokio::task::spawn_blocking(work).await;
+    ran.map_err(|error| RouterError::Internal(format!("blocking work did not end: {error}")))
 }
 
 /// A decision being run; leaves the set when dropped.

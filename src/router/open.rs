@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
@@ -14,16 +14,18 @@ use tokio_util::task::TaskTracker;
 use super::{
     Router, RouterError,
     learner::{Learner, PolicySnapshot},
+    recollection::{Expected, Recollection},
+    run_blocking,
 };
 use crate::{
     action::policy::Policy,
     arms::Catalogue,
-    context::embedding::EmbeddingPool,
+    context::{domain::Centroids, embedding::EmbeddingPool},
     feedback::verifier::Registry,
-    journal::{Decided, Event, Journal, JournalSettings, Synchronous},
-    memory::{Memory, MemoryError},
+    journal::{Decided, Event, Journal, JournalSettings, Restored, Synchronous},
+    memory::{Held, Memory, MemoryError, MemoryWriter, Shape, snapshot::SnapshotStore},
     regret::Tracker,
-    round::{DecisionId, Domain, RewardWeights},
+    round::{DecisionId, Domain, Feedback, RewardWeights},
     telemetry::Events,
 };
 
@@ -41,8 +43,10 @@ pub struct RouterSettings {
     pub reward: RewardWeights,
     /// The domains that tasks may name; any (up to 64) when empty.
     pub domains: BTreeSet<Domain>,
-    /// Entries that memory keeps.
-    pub memory_cap: u64,
+    /// How alike a task and a domain's tasks must be, where the client names no domain; in [0, 1].
+    pub domain_similarity: f32,
+    /// Where memory is, as errors name it.
+    pub memory_place: String,
     /// The journal's file.
     pub journal: PathBuf,
     /// What durable means.
@@ -55,6 +59,10 @@ pub struct RouterParts {
     pub embedder: EmbeddingPool,
     /// Past tasks.
     pub memory: Arc<dyn Memory>,
+    /// What memory was opened for; its model and dimension are the embedder's.
+    pub memory_shape: Shape,
+    /// Memory's snapshots.
+    pub snapshots: SnapshotStore,
     /// The arms.
     pub catalogue: Catalogue,
     /// The verifiers.
@@ -72,6 +80,8 @@ pub struct Opened {
     pub rounds: u64,
     /// Entries that memory had to be given again.
     pub memory_rewritten: u64,
+    /// Entries that it has not taken yet, because it does not answer.
+    pub memory_behind: u64,
     /// How long the fold took.
     pub took: Duration,
 }
@@ -85,37 +95,52 @@ impl Router {
     ) -> Result<(Arc<Self>, Opened), RouterError> {
         let started = Instant::now();
         let (committed, to_learn) = mpsc::channel(LEARNER_QUEUE);
-        let journal_settings = JournalSettings { path: settings.journal.clone(), synchronous: settings.synchronous };
-        let journal = Journal::open(&journal_settings, committed).await?;
-        let RouterParts { embedder, memory, catalogue, registry, policy } = parts;
+        let RouterParts { embedder, memory, memory_shape, snapshots, catalogue, registry, policy } = parts;
+        let journal = Journal::open(&settings.journal(embedder.model_id()), committed).await?;
         let catalogue = Arc::new(catalogue);
         let tracker = Arc::new(Mutex::new(Tracker::default()));
         let events = Events::default();
-        let first = PolicySnapshot { policy: policy.snapshot(), learnt_rounds: 0 };
+        let first = PolicySnapshot { policy: policy.snapshot(), learnt_rounds: 0, centroids: Centroids::default() };
         let published = Arc::new(ArcSwap::from_pointee(first));
+        let snapshots = Arc::new(snapshots);
+        let expected = Expected::of(&journal).await?;
+        let held = ask(&memory).await?;
+        if let Some(held) = &held {
+            expected.admits(held, &settings.memory_place)?;
+        }
+        let entries = held.as_ref().map_or(0, |held| held.count);
+        let writer = Arc::new(MemoryWriter::start(Arc::clone(&memory), memory_shape.cap, entries)?);
+        let (to, from) = (Arc::clone(&writer), Arc::clone(&snapshots));
+        let recollection = Recollection::start(to, from, memory_shape.cap, held, expected);
+        let restorations = recollection.restorations();
+        let memory_rewritten = recollection.lacking();
         let mut learner = Learner {
             policy,
             learnt_rounds: 0,
-            memory: Arc::clone(&memory),
-            memory_cap: settings.memory_cap,
+            centroids: Centroids::default(),
+            recollection,
             catalogue: Arc::clone(&catalogue),
             tracker: Arc::clone(&tracker),
             reward: settings.reward,
             published: Arc::clone(&published),
             events: events.clone(),
         };
-        let (total, rounds) = journal.counts().await?;
-        let held = memory.next_seq()?;
-        if held > rounds {
-            return Err(MemoryError::Ahead { entries: held, rounds }.into());
-        }
-        let memory_from = held.max(rounds.saturating_sub(settings.memory_cap));
-        fold(&journal, &mut learner, memory_from, total, progress).await?;
+        fold(&journal, progress, |folded| match folded {
+            Folded::Learnt { decided, feedback, at_ms } => learner.fold(decided, feedback, at_ms),
+            Folded::Restored { at, restored } => learner.recollection.pass(at, restored),
+        })
+        .await?;
         learner.publish();
+        let level = Arc::clone(&writer);
+        // A memory that fails is tried again while tasks flow.
+        if let Err(error) = run_blocking(move || level.wait(|_| {})).await? {
+            tracing::warn!(%error, "starting with a memory that lags behind; it catches up by itself");
+        }
         let opened = Opened {
-            events: total,
+            events: journal.counts().await?.0,
             rounds: learner.learnt_rounds,
-            memory_rewritten: learner.learnt_rounds.saturating_sub(memory_from),
+            memory_rewritten,
+            memory_behind: writer.level().behind,
             took: started.elapsed(),
         };
         let learner = std::thread::Builder::new()
@@ -125,6 +150,12 @@ impl Router {
         let router = Self {
             embedder,
             memory,
+            memory_shape,
+            memory_writer: writer,
+            snapshots,
+            restoring: tokio::sync::Mutex::default(),
+            restorations,
+            recall_failing: AtomicBool::new(false),
             catalogue,
             registry,
             journal,
@@ -141,13 +172,80 @@ impl Router {
     }
 }
 
+impl RouterSettings {
+    fn journal(&self, embedding_model: &str) -> JournalSettings {
+        JournalSettings {
+            path: self.journal.clone(),
+            synchronous: self.synchronous,
+            embedding_model: embedding_model.into(),
+        }
+    }
+}
+
+/// Fills a memory that is empty, or lacks some entries, from a journal that no router has open. Returns how many entries
+/// it was given; `progress` is told (done, total) events.
+pub async fn fill_memory(
+    journal: &Journal,
+    memory: Arc<dyn Memory>,
+    shape: &Shape,
+    snapshots: SnapshotStore,
+    place: &str,
+    progress: impl Fn(u64, u64),
+) -> Result<u64, RouterError> {
+    let expected = Expected::of(journal).await?;
+    let asked = Arc::clone(&memory);
+    let held = run_blocking(move || asked.held()).await??;
+    expected.admits(&held, place)?;
+    let writer = Arc::new(MemoryWriter::start(memory, shape.cap, held.count)?);
+    let (to, from) = (Arc::clone(&writer), Arc::new(snapshots));
+    let mut recollection = Recollection::start(to, from, shape.cap, Some(held), expected);
+    let given = recollection.lacking();
+    fold(journal, progress, |folded| match folded {
+        Folded::Learnt { decided, feedback, at_ms } => {
+            if let Some(score) = feedback.score {
+                recollection.learn(decided, feedback, score.get(), at_ms);
+            }
+        }
+        Folded::Restored { at, restored } => recollection.pass(at, restored),
+    })
+    .await?;
+    run_blocking(move || {
+        let level = writer.wait(|_| {});
+        writer.close();
+        level
+    })
+    .await??;
+    Ok(given)
+}
+
+/// What memory holds; nothing when it does not answer.
+async fn ask(memory: &Arc<dyn Memory>) -> Result<Option<Held>, RouterError> {
+    let asked = Arc::clone(memory);
+    match run_blocking(move || asked.held()).await? {
+        Ok(held) => Ok(Some(held)),
+        Err(error @ (MemoryError::Unavailable(_) | MemoryError::Unknown(_))) => {
+            tracing::warn!(%error, "starting without memory; it catches up by itself");
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the fold is told, in journal order.
+enum Folded<'a> {
+    /// A round to learn from.
+    Learnt { decided: &'a Decided, feedback: &'a Feedback, at_ms: i64 },
+    /// Memory's content was replaced at this place in the journal.
+    Restored { at: i64, restored: &'a Restored },
+}
+
+/// Reads the journal from its beginning.
 async fn fold(
     journal: &Journal,
-    learner: &mut Learner,
-    memory_from: u64,
-    total: u64,
     progress: impl Fn(u64, u64),
+    mut tell: impl FnMut(Folded<'_>),
 ) -> Result<(), RouterError> {
+    let total = journal.counts().await?.0;
     // Decision ids are ordered by time, so the first of the map is the oldest.
     let mut open: BTreeMap<DecisionId, Decided> = BTreeMap::new();
     let (mut seq, mut done) = (0, 0);
@@ -157,7 +255,7 @@ async fn fold(
         seq = last.seq;
         done += page.len() as u64;
         for stored in page {
-            let learns = stored.learns;
+            let (at, learns, at_ms) = (stored.seq, stored.learns, stored.at_ms);
             match &stored.event {
                 Event::Decided { decision, .. } => {
                     let id = decision.id;
@@ -177,9 +275,10 @@ async fn fold(
                             .await?
                             .ok_or(RouterError::UnknownDecision(feedback.decision_id))?,
                     };
-                    learner.fold(&decided, feedback, memory_from);
+                    tell(Folded::Learnt { decided: &decided, feedback, at_ms });
                 }
                 Event::Judged { .. } => {}
+                Event::MemoryRestored { restored } => tell(Folded::Restored { at, restored }),
             }
         }
         progress(done, total);

@@ -25,6 +25,8 @@ pub enum Metric {
     MemoryFailures,
     /// Entries in memory.
     MemoryEntries,
+    /// Learnt rounds that memory has not taken yet.
+    MemoryBehind,
     /// HTTP answers by route and status.
     HttpRequests,
 }
@@ -42,6 +44,7 @@ impl Metric {
             Self::RecallUnavailable => "pointsman_recall_unavailable_total",
             Self::MemoryFailures => "pointsman_memory_failures_total",
             Self::MemoryEntries => "pointsman_memory_entries",
+            Self::MemoryBehind => "pointsman_memory_behind",
             Self::HttpRequests => "pointsman_http_requests_total",
         }
     }

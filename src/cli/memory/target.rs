@@ -1,0 +1,383 @@
+//! Who answers: a daemon, or the data folder itself.
+
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context, Result, anyhow, bail};
+use pointsman::{
+    context::embedding::{EmbeddingPool, EmbeddingSettings},
+    journal::{Event, Journal, JournalSettings, NewEvent, Restored, Synchronous},
+    memory::{
+        EdgeMemory, Filter, Memory, ServerMemory, Shape,
+        snapshot::{Listed, Snapshot, SnapshotStore},
+        view::{self, Record, Stats},
+    },
+};
+use reqwest::{Client, Method, Response};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::{runtime::Handle, task::spawn_blocking};
+
+use super::{
+    super::{
+        daemon::{embedding_settings, open_server},
+        folders::{DataFolder, Folders, Owner},
+        models, serve,
+    },
+    Place,
+};
+
+/// Who answers.
+pub(super) enum Target {
+    Daemon(Daemon),
+    Here(Here),
+}
+
+/// A running daemon.
+pub(super) struct Daemon {
+    client: Client,
+    url: String,
+}
+
+/// A data folder that is ours for the moment.
+pub(super) struct Here {
+    pub data: DataFolder,
+    pub memory: Arc<dyn Memory>,
+    pub shape: Shape,
+    pub snapshots: SnapshotStore,
+}
+
+impl Target {
+    /// The daemon that was named or that has the folder, else the folder.
+    pub async fn find(place: &Place, folders: &Folders) -> Result<Self> {
+        let daemon = |url: &str| -> Result<Self> {
+            let client = Client::builder().build().context("the HTTP client cannot start")?;
+            Ok(Self::Daemon(Daemon { client, url: url.trim_end_matches('/').to_owned() }))
+        };
+        if let Some(url) = &place.url {
+            return daemon(url);
+        }
+        let path = place.data_dir.as_deref().unwrap_or(&folders.data);
+        if !path.exists() {
+            bail!(
+                "there is no data folder {}: give the daemon's with --data-dir DIR, or its --url URL",
+                path.display()
+            );
+        }
+        match DataFolder::owner(path)? {
+            Owner::Other { url: Some(url) } => daemon(&url),
+            Owner::Other { url: None } => {
+                bail!("the data folder {} is used by another process; wait until it ends", path.display())
+            }
+            Owner::Us(data) => Ok(Self::Here(Here::open(data, place).await?)),
+        }
+    }
+
+    pub async fn stats(&self) -> Result<Stats> {
+        match self {
+            Self::Daemon(daemon) => daemon.get("/v1/memory", &[]).await,
+            Self::Here(here) => {
+                let shape = here.shape.clone();
+                here.ask(move |memory| Ok(view::stats(memory, &shape)?)).await
+            }
+        }
+    }
+
+    pub async fn search(
+        &self,
+        text: &str,
+        k: usize,
+        min_similarity: f32,
+        filter: Filter,
+        place: &Place,
+        folders: &Folders,
+    ) -> Result<Vec<Record>> {
+        match self {
+            Self::Daemon(daemon) => {
+                let (k, least) = (k.to_string(), min_similarity.to_string());
+                let mut query = vec![("text", text), ("k", &k), ("min_similarity", &least)];
+                query.extend(filter.domain.as_ref().map(|domain| ("domain", domain.as_str())));
+                query.extend(filter.arm.as_ref().map(|arm| ("arm", arm.as_str())));
+                daemon.get("/v1/memory/search", &query).await
+            }
+            Self::Here(here) => {
+                let mut settings = match &place.config {
+                    Some(config) => embedding_settings(&serve::read(config, None)?, folders),
+                    None => EmbeddingSettings::new(&folders.cache),
+                };
+                settings.sessions = 1;
+                let embedder = EmbeddingPool::start(models::find_or_fetch(folders, &settings)?, &settings)?;
+                if embedder.model_id() != here.shape.model {
+                    let (ours, theirs) = (embedder.model_id(), &here.shape.model);
+                    bail!(
+                        "memory holds embeddings of {theirs}, here {ours} is installed: start the daemon and ask again"
+                    );
+                }
+                let embedding = embedder.embed(text).await?;
+                here.ask(move |memory| Ok(view::search(memory, &embedding, k, min_similarity, &filter)?)).await
+            }
+        }
+    }
+
+    pub async fn inspect(&self, seq: u64) -> Result<Option<Record>> {
+        match self {
+            Self::Daemon(daemon) => daemon.find(&format!("/v1/memory/entries/{seq}")).await,
+            Self::Here(here) => here.ask(move |memory| Ok(view::inspect(memory, seq)?)).await,
+        }
+    }
+
+    pub async fn create_snapshot(&self, name: Option<String>) -> Result<Snapshot> {
+        match self {
+            Self::Daemon(daemon) => daemon.post("/v1/memory/snapshots", json!({ "name": name })).await,
+            Self::Here(here) => {
+                let (snapshots, shape) = (here.snapshots.clone(), here.shape.clone());
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+                let now = i64::try_from(now).unwrap_or(i64::MAX);
+                here.ask(move |memory| Ok(snapshots.create(name.as_deref(), memory, &shape, now)?)).await
+            }
+        }
+    }
+
+    pub async fn list_snapshots(&self) -> Result<Vec<Listed>> {
+        match self {
+            Self::Daemon(daemon) => daemon.get("/v1/memory/snapshots", &[]).await,
+            Self::Here(here) => Ok(here.snapshots.list()?),
+        }
+    }
+
+    pub async fn verify_snapshot(&self, name: &str) -> Result<Snapshot> {
+        match self {
+            Self::Daemon(daemon) => daemon.post(&format!("/v1/memory/snapshots/{name}/verify"), Value::Null).await,
+            Self::Here(here) => Ok(here.snapshots.verify(name)?),
+        }
+    }
+
+    pub async fn restore_snapshot(&self, name: &str) -> Result<Snapshot> {
+        match self {
+            Self::Daemon(daemon) => daemon.post(&format!("/v1/memory/snapshots/{name}/restore"), Value::Null).await,
+            Self::Here(here) => here.restore(name).await,
+        }
+    }
+
+    pub async fn delete_snapshot(&self, name: &str) -> Result<()> {
+        match self {
+            Self::Daemon(daemon) => {
+                daemon.send(Method::DELETE, &format!("/v1/memory/snapshots/{name}"), |request| request).await?;
+                Ok(())
+            }
+            Self::Here(here) => {
+                let journal = here.journal().await?;
+                let rests_on = journal.last_restored().await?.is_some_and(|(_, restored, _)| restored.snapshot == name);
+                journal.close().await;
+                if rests_on {
+                    bail!(
+                        "memory was restored from snapshot {name} and would be rebuilt from it; restore another one first"
+                    );
+                }
+                Ok(here.snapshots.delete(name)?)
+            }
+        }
+    }
+
+    /// Writes a snapshot's file to `to`, which must not exist.
+    pub async fn download_snapshot(&self, name: &str, to: PathBuf) -> Result<u64> {
+        let mut file =
+            tokio::fs::File::create_new(&to).await.with_context(|| format!("cannot create {}", to.display()))?;
+        let copied = match self {
+            Self::Daemon(daemon) => {
+                let mut response =
+                    daemon.send(Method::GET, &format!("/v1/memory/snapshots/{name}"), |request| request).await?;
+                let mut bytes = 0;
+                while let Some(chunk) = response.chunk().await.context("the download broke off")? {
+                    bytes += chunk.len() as u64;
+                    tokio::io::AsyncWriteExt::write_all(&mut file, &chunk).await?;
+                }
+                bytes
+            }
+            Self::Here(here) => {
+                let mut from = tokio::fs::File::open(here.snapshots.path(name)?)
+                    .await
+                    .with_context(|| format!("cannot read snapshot {name}"))?;
+                tokio::io::copy(&mut from, &mut file).await?
+            }
+        };
+        file.sync_all().await?;
+        Ok(copied)
+    }
+
+    /// Takes a snapshot's file in, after reading all of it.
+    pub async fn upload_snapshot(&self, from: PathBuf, name: &str) -> Result<Snapshot> {
+        let cannot_read = || format!("cannot read {}", from.display());
+        match self {
+            Self::Daemon(daemon) => {
+                let file = tokio::fs::File::open(&from).await.with_context(cannot_read)?;
+                let bytes = file.metadata().await.with_context(cannot_read)?.len();
+                let chunks = tokio_stream::wrappers::ReceiverStream::new(chunks(file));
+                let body = reqwest::Body::wrap_stream(chunks);
+                let path = format!("/v1/memory/snapshots/{name}");
+                let sent =
+                    daemon.send(Method::PUT, &path, |request| request.header("content-length", bytes).body(body));
+                Ok(sent.await?.json().await?)
+            }
+            Self::Here(here) => {
+                let mut part = here.snapshots.part()?;
+                let mut file = std::fs::File::open(&from).with_context(cannot_read)?;
+                std::io::copy(&mut file, &mut part).with_context(cannot_read)?;
+                Ok(here.snapshots.adopt(part, name)?)
+            }
+        }
+    }
+}
+
+/// A file's bytes, piece by piece.
+fn chunks(mut file: tokio::fs::File) -> tokio::sync::mpsc::Receiver<std::io::Result<Vec<u8>>> {
+    let (sender, receiver) = tokio::sync::mpsc::channel(4);
+    tokio::spawn(async move {
+        loop {
+            let mut chunk = vec![0; 1 << 16];
+            let read = tokio::io::AsyncReadExt::read(&mut file, &mut chunk).await;
+            let chunk = read.map(|read| {
+                chunk.truncate(read);
+                chunk
+            });
+            let end = chunk.as_ref().map_or(true, Vec::is_empty);
+            if chunk.as_ref().is_ok_and(Vec::is_empty) || sender.send(chunk).await.is_err() || end {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+impl Daemon {
+    async fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T> {
+        let query: String = query.iter().map(|(key, value)| format!("&{key}={}", escape(value))).collect();
+        let path = if query.is_empty() { path.to_owned() } else { format!("{path}?{}", &query[1..]) };
+        Ok(self.send(Method::GET, &path, |request| request).await?.json().await?)
+    }
+
+    /// Nothing where there is no such thing.
+    async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
+        match self.send(Method::GET, path, |request| request).await {
+            Ok(response) => Ok(Some(response.json().await?)),
+            Err(error) if error.downcast_ref::<Refused>().is_some_and(|refused| refused.status == 404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn post<T: DeserializeOwned>(&self, path: &str, body: Value) -> Result<T> {
+        Ok(self.send(Method::POST, path, |request| request.json(&body)).await?.json().await?)
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        fill: impl FnOnce(reqwest::RequestBuilder) -> reqwest::RequestBuilder,
+    ) -> Result<Response> {
+        let request = fill(self.client.request(method, format!("{}{path}", self.url)));
+        let response = request.send().await.map_err(|error| anyhow!("no daemon answers at {}: {error}", self.url))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let text = response.text().await.unwrap_or_default();
+        let problem: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+        let said = problem["detail"].as_str().map_or_else(|| format!("{status}: {text}"), str::to_owned);
+        Err(Refused { status: status.as_u16(), said }.into())
+    }
+}
+
+/// What the daemon said no with.
+#[derive(Debug, thiserror::Error)]
+#[error("{said}")]
+struct Refused {
+    status: u16,
+    said: String,
+}
+
+/// Percent-encodes what may stand in a query.
+fn escape(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
+            byte => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+impl Here {
+    /// Opens the memory of a data folder as it is, or the one on the server that the configuration names.
+    pub async fn open(data: DataFolder, place: &Place) -> Result<Self> {
+        let snapshots = SnapshotStore::new(data.path.join("memory_snapshots"));
+        let config = place.config.as_deref().map(|config| serve::read(config, None)).transpose()?;
+        if let Some(settings) = config.and_then(|config| config.memory_server) {
+            let (place, asked) = (settings.place(), settings.clone());
+            let handle = Handle::current();
+            let shape = spawn_blocking(move || ServerMemory::shape_of(&asked, handle)).await??;
+            let Some(shape) = shape else {
+                bail!("there is no memory in {place} yet: it comes with the daemon's first start")
+            };
+            let memory: Arc<dyn Memory> = Arc::new(open_server(settings, shape.clone()).await?);
+            return Ok(Self { data, memory, shape, snapshots });
+        }
+        let folder = data.path.join("memory");
+        let Some(shape) = EdgeMemory::shape_of(&folder)? else {
+            bail!(
+                "there is no memory in {}: it comes with the daemon's first start; where it is on a server, give the \
+                 daemon's configuration with --config FILE",
+                data.path.display()
+            );
+        };
+        let memory: Arc<dyn Memory> = Arc::new(EdgeMemory::open(&folder, &shape)?);
+        Ok(Self { data, memory, shape, snapshots })
+    }
+
+    pub async fn journal(&self) -> Result<Journal> {
+        open_journal(&self.data, &self.shape.model).await
+    }
+
+    async fn ask<T: Send + 'static>(&self, ask: impl FnOnce(&dyn Memory) -> Result<T> + Send + 'static) -> Result<T> {
+        let memory = Arc::clone(&self.memory);
+        spawn_blocking(move || ask(&*memory)).await?
+    }
+
+    /// First the journal, then memory, as the daemon does: a crash in between ends with the snapshot in place.
+    async fn restore(&self, name: &str) -> Result<Snapshot> {
+        self.snapshots.open(name)?.fits(&self.shape)?;
+        let snapshot = self.snapshots.verify(name)?;
+        let restored = Restored {
+            snapshot: snapshot.name.clone(),
+            digest: snapshot.digest.clone(),
+            next_seq: snapshot.manifest.next_seq,
+            entries: snapshot.manifest.count,
+        };
+        let journal = self.journal().await?;
+        let appended = journal.append(vec![NewEvent::alone(Event::MemoryRestored { restored })]).await;
+        journal.close().await;
+        appended?;
+        let (snapshots, digest) = (self.snapshots.clone(), snapshot.digest.clone());
+        let (name, next_seq) = (name.to_owned(), snapshot.manifest.next_seq);
+        let replace = move |memory: &dyn Memory| {
+            let mut entries = snapshots.entries_of(&name, &digest)?;
+            Ok(memory.replace(Some(&digest), next_seq, &mut entries)?)
+        };
+        self.ask(replace).await?;
+        Ok(snapshot)
+    }
+}
+
+/// The journal of a data folder, for a process that runs no rounds.
+pub(super) async fn open_journal(data: &DataFolder, model: &str) -> Result<Journal> {
+    // Nobody learns here: what is committed goes nowhere.
+    let (committed, _) = tokio::sync::mpsc::channel(1);
+    let settings = JournalSettings {
+        path: data.path.join("journal.sqlite"),
+        synchronous: Synchronous::Full,
+        embedding_model: model.into(),
+    };
+    Ok(Journal::open(&settings, committed).await?)
+}

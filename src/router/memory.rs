@@ -1,0 +1,130 @@
+//! Memory for operators: look into it, keep snapshots of it, put one in its place, all while tasks flow.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use super::{Router, RouterError, run_blocking};
+use crate::{
+    journal::{Appended, Event, NewEvent, Restored},
+    memory::{
+        Filter, Memory, MemoryError,
+        snapshot::{Listed, Snapshot, SnapshotError, SnapshotStore},
+        view::{self, Record, Stats},
+    },
+};
+
+/// How often to look whether the learner has come to a restoration.
+const POLL: Duration = Duration::from_millis(2);
+
+impl Router {
+    /// Counts what memory holds; reads all of it.
+    pub async fn memory_stats(&self) -> Result<Stats, RouterError> {
+        let shape = self.memory_shape.clone();
+        self.with_memory(move |memory| view::stats(memory, &shape)).await
+    }
+
+    /// The entries most alike to a text.
+    pub async fn memory_search(
+        &self,
+        text: &str,
+        k: usize,
+        min_similarity: f32,
+        filter: Filter,
+    ) -> Result<Vec<Record>, RouterError> {
+        let embedding = self.embedder.embed(text).await?;
+        self.with_memory(move |memory| view::search(memory, &embedding, k, min_similarity, &filter)).await
+    }
+
+    /// One entry, while memory holds it.
+    pub async fn memory_entry(&self, seq: u64) -> Result<Option<Record>, RouterError> {
+        self.with_memory(move |memory| view::inspect(memory, seq)).await
+    }
+
+    /// Writes a snapshot of memory as it is at one moment. Tasks flow meanwhile; what is learnt waits its turn.
+    pub async fn create_snapshot(&self, name: Option<String>, at_ms: i64) -> Result<Snapshot, RouterError> {
+        let (snapshots, memory) = (Arc::clone(&self.snapshots), Arc::clone(&self.memory));
+        let (writer, shape) = (Arc::clone(&self.memory_writer), self.memory_shape.clone());
+        let created = run_blocking(move || {
+            let _still = writer.hold();
+            snapshots.create(name.as_deref(), &*memory, &shape, at_ms)
+        });
+        Ok(created.await??)
+    }
+
+    /// All snapshots.
+    pub async fn list_snapshots(&self) -> Result<Vec<Listed>, RouterError> {
+        self.with_snapshots(|snapshots| snapshots.list()).await
+    }
+
+    /// Reads all of a snapshot and compares it with its manifest.
+    pub async fn verify_snapshot(&self, name: String) -> Result<Snapshot, RouterError> {
+        self.with_snapshots(move |snapshots| snapshots.verify(&name)).await
+    }
+
+    /// Puts a snapshot's entries in the place of all that memory holds; rounds learnt later follow them. The journal says
+    /// so first, so that a crash in between ends with the snapshot in place. Returns when recall finds the new entries.
+    pub async fn restore_snapshot(&self, name: String) -> Result<Snapshot, RouterError> {
+        let shape = self.memory_shape.clone();
+        let snapshot = self.with_snapshots(move |snapshots| {
+            snapshots.open(&name)?.fits(&shape)?;
+            snapshots.verify(&name)
+        });
+        let snapshot = snapshot.await?;
+        let restored = Restored {
+            snapshot: snapshot.name.clone(),
+            digest: snapshot.digest.clone(),
+            next_seq: snapshot.manifest.next_seq,
+            entries: snapshot.manifest.count,
+        };
+        // One after the other, so that each knows when its own is done.
+        let _restoring = self.restoring.lock().await;
+        let restorations = self.restorations.load(Ordering::Acquire);
+        let appended = self.append(vec![NewEvent::alone(Event::MemoryRestored { restored })]).await?;
+        if !matches!(appended.as_slice(), [Appended::Stored { .. }]) {
+            return Err(RouterError::Internal("a restoration was in the journal already".into()));
+        }
+        // The learner comes to it in its turn and hands it to the writer.
+        while self.restorations.load(Ordering::Acquire) == restorations {
+            if !self.is_learning() {
+                let reason = "learning has stopped; the snapshot is restored at the next start";
+                return Err(RouterError::Internal(reason.into()));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        let writer = Arc::clone(&self.memory_writer);
+        run_blocking(move || writer.wait(|_| {})).await??;
+        Ok(snapshot)
+    }
+
+    /// Deletes a snapshot, unless memory rests on it.
+    pub async fn delete_snapshot(&self, name: String) -> Result<(), RouterError> {
+        let rests_on = self.journal.last_restored().await?.map(|(_, restored, _)| restored.snapshot);
+        if rests_on.as_ref() == Some(&name) {
+            return Err(SnapshotError::InUse(name).into());
+        }
+        self.with_snapshots(move |snapshots| snapshots.delete(&name)).await
+    }
+
+    /// The folder of snapshots, for up- and downloads.
+    pub fn snapshots(&self) -> &Arc<SnapshotStore> {
+        &self.snapshots
+    }
+
+    async fn with_memory<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&dyn Memory) -> Result<T, MemoryError> + Send + 'static,
+    ) -> Result<T, RouterError> {
+        let memory = Arc::clone(&self.memory);
+        Ok(run_blocking(move || ask(&*memory)).await??)
+    }
+
+    async fn with_snapshots<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&SnapshotStore) -> Result<T, SnapshotError> + Send + 'static,
+    ) -> Result<T, RouterError> {
+        let snapshots = Arc::clone(&self.snapshots);
+        Ok(run_blocking(move || ask(&snapshots)).await??)
+    }
+}
