@@ -61,6 +61,23 @@ fn a_damaged_folder_is_an_error_that_names_it() {
 }
 
 #[test]
+fn embeddings_of_a_real_length_come_back_bit_for_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = EdgeMemory::open(folder.path(), &Shape { dimension: 384, cap: 5_000, ..shape() }).unwrap();
+    let put: Vec<Entry> = (0..5_000)
+        .map(|seq: u64| {
+            let mut bytes = [0; 384];
+            blake3::Hasher::new().update(&seq.to_le_bytes()).finalize_xof().fill(&mut bytes);
+            let vector = bytes.iter().map(|byte| f32::from(*byte) - 127.5).collect();
+            Entry { embedding: Embedding::new(vector).unwrap(), ..entry(seq) }
+        })
+        .collect();
+    memory.put(0, &put).unwrap();
+    let changed = memory.scan(0, 5_000).unwrap().into_iter().zip(&put).filter(|((_, read), put)| read != *put).count();
+    assert_eq!(changed, 0);
+}
+
+#[test]
 fn another_cap_keeps_the_newest_entries_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let memory = open(folder.path());

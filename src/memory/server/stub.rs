@@ -7,6 +7,7 @@ use std::{
     collections::HashMap,
     net::{Shutdown, TcpStream},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use ::qdrant_client::qdrant::{
@@ -86,7 +87,8 @@ impl Stub {
 
 impl Drop for Stub {
     fn drop(&mut self) {
-        self.runtime.take().unwrap().shutdown_background();
+        // Returns when its threads are gone, and with them the connections.
+        self.runtime.take().unwrap().shutdown_timeout(Duration::from_secs(10));
     }
 }
 
