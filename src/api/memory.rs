@@ -1,9 +1,6 @@
 //! `/v1/memory`: what memory holds, and its snapshots.
 
-use std::{
-    io::{self, ErrorKind},
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::io::{self, ErrorKind};
 
 use axum::{
     Json,
@@ -87,9 +84,7 @@ pub(super) async fn create(
     State(state): State<ApiState>,
     JsonBody(Create { name }): JsonBody<Create>,
 ) -> Result<(StatusCode, Json<Snapshot>), Problem> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-    let snapshot = state.router.create_snapshot(name, i64::try_from(now).unwrap_or(i64::MAX)).await?;
-    Ok((StatusCode::CREATED, Json(snapshot)))
+    Ok((StatusCode::CREATED, Json(state.router.create_snapshot(name).await?)))
 }
 
 pub(super) async fn verify(State(state): State<ApiState>, Path(name): Path<String>) -> Result<Json<Snapshot>, Problem> {

@@ -14,7 +14,7 @@ use pointsman::{
     config::{ArmConfig, Config, WorkerConfig},
     context::embedding::{EmbeddingPool, EmbeddingSettings},
     feedback::verifier::{Registry, Sandbox},
-    memory::{EdgeMemory, Memory, MemoryError, ServerMemory, ServerSettings, Shape, snapshot::SnapshotStore},
+    memory::{EdgeMemory, Memory, MemoryError, ServerMemory, ServerSettings, Shape},
     replay::Dataset,
     router::{Opened, Router, RouterError, RouterParts, RouterSettings},
     telemetry,
@@ -52,7 +52,7 @@ impl Daemon {
                 domains: config.domains.keys().cloned().collect(),
                 domain_similarity: config.domain_similarity,
                 memory_place,
-                journal: data.path.join("journal.sqlite"),
+                journal: data.journal(),
                 synchronous: config.synchronous,
             };
             let opened = Router::open(parts, settings, |done, total| {
@@ -150,7 +150,7 @@ async fn parts(config: &Config, folders: &Folders, data: &DataFolder) -> Result<
         }
         opened => opened?,
     };
-    let snapshots = SnapshotStore::new(data.path.join("memory_snapshots"));
+    let snapshots = data.snapshots();
     snapshots.remove_parts();
     let catalogue = Catalogue::new(arms(&config.arms)?)?;
     let policy = build(&config.policy, &PolicySettings::default()).context("policy.name")?;
@@ -182,7 +182,7 @@ pub(super) async fn open_memory(
         let place = settings.place();
         return Ok((Arc::new(open_server(settings.clone(), shape.clone()).await?), place));
     }
-    let folder = data.path.join("memory");
+    let folder = data.memory();
     let place = folder.display().to_string();
     Ok((Arc::new(EdgeMemory::open(&folder, shape)?), place))
 }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use pointsman::memory::snapshot::SnapshotStore;
 
 /// The user's folders.
 pub(super) struct Folders {
@@ -80,6 +81,21 @@ impl DataFolder {
                 Err(error).with_context(|| format!("cannot lock the data folder {}", path.display()))
             }
         }
+    }
+
+    /// The journal's file.
+    pub(super) fn journal(&self) -> PathBuf {
+        self.path.join("journal.sqlite")
+    }
+
+    /// The embedded memory's folder.
+    pub(super) fn memory(&self) -> PathBuf {
+        self.path.join("memory")
+    }
+
+    /// Memory's snapshots.
+    pub(super) fn snapshots(&self) -> SnapshotStore {
+        SnapshotStore::new(self.path.join("memory_snapshots"))
     }
 
     /// Lets other programs on this machine know where the daemon of this folder listens.

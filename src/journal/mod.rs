@@ -19,6 +19,7 @@ use std::path::PathBuf;
 
 pub use event::{Appended, Committed, ContextRecord, Decided, Event, NewEvent, Observed, Restored, Stored};
 pub use sqlite::{Journal, JournalSettings, Synchronous};
+pub use writer::now_ms;
 
 /// Why the journal did not do as asked.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Appended, Committed, Decided, Event, JournalError, NewEvent, Restored, Stored,
-    event::RESTORED,
+    event::{FIRST_MODEL, RESTORED},
     writer::{self, Append},
 };
 use crate::round::{DecisionId, Embedding, IdempotencyKey, Task};
@@ -51,10 +51,10 @@ PRAGMA user_version = 2;
 const SELECT: &str = "SELECT events.*, reembedded.embedding AS embedded_again FROM events
     LEFT JOIN reembedded ON reembedded.seq = events.seq AND reembedded.model = ?";
 
-/// The tasks without an embedding of a model, which is bound twice.
+/// The tasks without an embedding of a model; bound are that model, [`FIRST_MODEL`] and that model again.
 const UNEMBEDDED: &str = "FROM events LEFT JOIN reembedded ON reembedded.seq = events.seq AND reembedded.model = ?
     WHERE events.embedding IS NOT NULL AND reembedded.seq IS NULL
-    AND coalesce(json_extract(body, '$.context.embedding_model'), 'all-MiniLM-L6-v2') <> ?";
+    AND coalesce(json_extract(body, '$.context.embedding_model'), ?) <> ?";
 
 /// How long to wait for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -211,13 +211,15 @@ impl Journal {
     pub async fn unembedded(&self) -> Result<u64, JournalError> {
         let sql = format!("SELECT count(*) {UNEMBEDDED}");
         let query = sqlx::query_scalar::<_, i64>(AssertSqlSafe(sql));
-        Ok(query.bind(&self.embedding_model).bind(&self.embedding_model).fetch_one(&self.reader).await?.unsigned_abs())
+        let query = query.bind(&self.embedding_model).bind(FIRST_MODEL).bind(&self.embedding_model);
+        Ok(query.fetch_one(&self.reader).await?.unsigned_abs())
     }
 
     /// The first of them, at most `limit`, with their places in the journal.
     pub async fn first_unembedded(&self, limit: i64) -> Result<Vec<(i64, Task)>, JournalError> {
         let sql = format!("SELECT events.seq, body {UNEMBEDDED} ORDER BY events.seq LIMIT ?");
-        let query = sqlx::query(AssertSqlSafe(sql)).bind(&self.embedding_model).bind(&self.embedding_model);
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(&self.embedding_model).bind(FIRST_MODEL);
+        let query = query.bind(&self.embedding_model);
         let rows = query.bind(limit).fetch_all(&self.reader).await?;
         rows.iter()
             .map(|row| {

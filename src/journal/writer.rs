@@ -158,6 +158,7 @@ async fn try_insert(
     Ok((result.rows_affected() == 1).then(|| result.last_insert_rowid()))
 }
 
-fn now_ms() -> i64 {
+/// The journal's clock: milliseconds since 1970.
+pub fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

@@ -20,7 +20,7 @@ use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Entries, Entry, Filter, Held, Memory, MemoryError, Shape,
+    Entries, Entry, Filter, Held, Memory, MemoryError, Shape, in_batches, pages, ranked,
     shard::{Shard, corrupt, room},
 };
 use crate::round::{Embedding, Neighbour};
@@ -66,9 +66,8 @@ impl EdgeMemory {
         let Some(marker) = read_marker(folder)? else {
             return Self::create(folder, wanted);
         };
-        let describe = |shape: &Shape| format!("{} ({} dimensions)", shape.model, shape.dimension);
-        if (&marker.shape.model, marker.shape.dimension) != (&wanted.model, wanted.dimension) {
-            let (found, wanted) = (describe(&marker.shape), describe(&wanted));
+        if !marker.shape.is_comparable(&wanted) {
+            let (found, wanted) = (marker.shape.to_string(), wanted.to_string());
             return Err(MemoryError::Mismatch { place: folder.display().to_string(), found, wanted });
         }
         let shard = Shard::load(&shard_folder(folder, marker.shard), marker.shape.dimension)?;
@@ -124,7 +123,7 @@ impl EdgeMemory {
         let (origin, cap) = (marker.origin.clone(), marker.shape.cap);
         let next_seq = self.next_seq.load(Ordering::Acquire);
         let shard = self.shard.load_full();
-        let mut entries = super::pages(0, BATCH, |from, n| scan(&shard, cap, next_seq, from, n));
+        let mut entries = pages(0, BATCH, |from, n| scan(&shard, cap, next_seq, from, n));
         self.refill(&mut marker, origin.as_deref(), next_seq, &mut entries)
     }
 
@@ -149,7 +148,9 @@ impl EdgeMemory {
             fs::remove_dir_all(&folder).map_err(|error| corrupt(&folder, &error))?;
         }
         let shard = Shard::create(&folder, self.shape.dimension)?;
-        let filled = self.fill(&shard, next_seq, entries).and_then(|()| shard.flush());
+        let cap = self.shape.cap;
+        let write = |batch: &[(u64, &Entry)]| shard.upsert(cap, batch.iter().copied());
+        let filled = in_batches(entries, &self.shape, next_seq, BATCH, write).and_then(|()| shard.flush());
         if let Err(error) = filled.and_then(|()| write_marker(&self.folder, &fresh)) {
             shard.retire();
             return Err(error);
@@ -160,36 +161,6 @@ impl EdgeMemory {
         Ok(())
     }
 
-    fn fill(&self, shard: &Shard, next_seq: u64, entries: Entries<'_>) -> Result<(), MemoryError> {
-        let cap = self.shape.cap;
-        let mut batch: Vec<(u64, Entry)> = Vec::with_capacity(BATCH);
-        let write = |batch: &mut Vec<(u64, Entry)>| {
-            shard.upsert(cap, batch.iter().map(|(seq, entry)| (*seq, entry)))?;
-            batch.clear();
-            Ok(())
-        };
-        for entry in entries {
-            let (seq, entry) = entry?;
-            self.check(&entry.embedding)?;
-            if seq < next_seq && seq + cap >= next_seq {
-                batch.push((seq, entry));
-            }
-            if batch.len() == BATCH {
-                write(&mut batch)?;
-            }
-        }
-        if batch.is_empty() { Ok(()) } else { write(&mut batch) }
-    }
-
-    fn check(&self, embedding: &Embedding) -> Result<(), MemoryError> {
-        let found = embedding.as_slice().len();
-        if found == self.shape.dimension {
-            return Ok(());
-        }
-        let wanted = self.shape.dimension;
-        Err(MemoryError::Invalid(format!("the embedding has {found} dimensions, memory holds {wanted}")))
-    }
-
     fn writing(&self) -> MutexGuard<'_, Marker> {
         self.marker.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -197,7 +168,7 @@ impl EdgeMemory {
 
 impl Memory for EdgeMemory {
     fn put(&self, first_seq: u64, entries: &[Entry]) -> Result<(), MemoryError> {
-        entries.iter().try_for_each(|entry| self.check(&entry.embedding))?;
+        entries.iter().try_for_each(|entry| self.shape.check(&entry.embedding))?;
         let _writing = self.writing();
         let cap = self.shape.cap;
         let end = first_seq + entries.len() as u64;
@@ -216,11 +187,8 @@ impl Memory for EdgeMemory {
         min_similarity: f32,
         filter: &Filter,
     ) -> Result<Vec<Neighbour>, MemoryError> {
-        self.check(embedding)?;
-        let mut neighbours = self.shard.load_full().query(embedding, k, filter)?;
-        neighbours.retain(|neighbour| neighbour.similarity >= min_similarity);
-        neighbours.sort_by(|a, b| b.similarity.total_cmp(&a.similarity).then(b.seq.cmp(&a.seq)));
-        Ok(neighbours)
+        self.shape.check(embedding)?;
+        Ok(ranked(self.shard.load_full().query(embedding, k, filter)?, min_similarity))
     }
 
     fn scan(&self, from: u64, n: usize) -> Result<Vec<(u64, Entry)>, MemoryError> {

@@ -14,7 +14,7 @@ pub mod snapshot;
 pub mod view;
 mod writer;
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +68,28 @@ pub struct Shape {
     pub dimension: usize,
     /// The number of slots.
     pub cap: u64,
+}
+
+impl Shape {
+    /// Whether embeddings of both can be compared; the caps may differ.
+    fn is_comparable(&self, other: &Self) -> bool {
+        (&self.model, self.dimension) == (&other.model, other.dimension)
+    }
+
+    /// Refuses an embedding of another length.
+    fn check(&self, embedding: &Embedding) -> Result<(), MemoryError> {
+        let (found, wanted) = (embedding.as_slice().len(), self.dimension);
+        if found == wanted {
+            return Ok(());
+        }
+        Err(MemoryError::Invalid(format!("the embedding has {found} dimensions, memory holds {wanted}")))
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} dimensions)", self.model, self.dimension)
+    }
 }
 
 /// What a store holds.
@@ -138,6 +160,40 @@ pub fn pages(
             Err(error) => Some(Err(error)),
         }
     })
+}
+
+/// Hits in the order of [`Memory::query`], without those that are not alike enough.
+fn ranked(mut neighbours: Vec<Neighbour>, min_similarity: f32) -> Vec<Neighbour> {
+    neighbours.retain(|neighbour| neighbour.similarity >= min_similarity);
+    neighbours.sort_by(|a, b| b.similarity.total_cmp(&a.similarity).then(b.seq.cmp(&a.seq)));
+    neighbours
+}
+
+/// Hands on, at most `n` at a time, those of some entries that a ring of `shape` up to `next_seq` holds.
+fn in_batches(
+    entries: Entries<'_>,
+    shape: &Shape,
+    next_seq: u64,
+    n: usize,
+    mut write: impl FnMut(&[(u64, &Entry)]) -> Result<(), MemoryError>,
+) -> Result<(), MemoryError> {
+    let mut batch: Vec<(u64, Entry)> = Vec::with_capacity(n);
+    let mut flush = |batch: &mut Vec<(u64, Entry)>| {
+        write(&batch.iter().map(|(seq, entry)| (*seq, entry)).collect::<Vec<_>>())?;
+        batch.clear();
+        Ok(())
+    };
+    for entry in entries {
+        let (seq, entry) = entry?;
+        shape.check(&entry.embedding)?;
+        if seq < next_seq && seq + shape.cap >= next_seq {
+            batch.push((seq, entry));
+        }
+        if batch.len() == n {
+            flush(&mut batch)?;
+        }
+    }
+    if batch.is_empty() { Ok(()) } else { flush(&mut batch) }
 }
 
 /// Why memory did not do as asked.

@@ -38,8 +38,14 @@ impl Memory for Flaky {
         self.inner.put(first_seq, entries)
     }
 
-    fn query(&self, _: &Embedding, _: usize, _: f32, _: &Filter) -> Result<Vec<Neighbour>, MemoryError> {
-        unimplemented!("the writer never asks")
+    fn query(
+        &self,
+        embedding: &Embedding,
+        k: usize,
+        min_similarity: f32,
+        filter: &Filter,
+    ) -> Result<Vec<Neighbour>, MemoryError> {
+        self.inner.query(embedding, k, min_similarity, filter)
     }
 
     fn scan(&self, from: u64, n: usize) -> Result<Vec<(u64, Entry)>, MemoryError> {

@@ -7,7 +7,7 @@ use std::{
 
 use super::{Router, RouterError, run_blocking};
 use crate::{
-    journal::{Appended, Event, NewEvent, Restored},
+    journal::{Appended, Event, Journal, NewEvent, Restored, now_ms},
     memory::{
         Filter, Memory, MemoryError,
         snapshot::{Listed, Snapshot, SnapshotError, SnapshotStore},
@@ -17,6 +17,23 @@ use crate::{
 
 /// How often to look whether the learner has come to a restoration.
 const POLL: Duration = Duration::from_millis(2);
+
+/// The event that says that memory's content is a snapshot's from now on; appended before it is.
+pub fn restoration(snapshot: &Snapshot) -> NewEvent {
+    let restored = Restored {
+        snapshot: snapshot.name.clone(),
+        digest: snapshot.digest.clone(),
+        next_seq: snapshot.manifest.next_seq,
+        entries: snapshot.manifest.count,
+    };
+    NewEvent::alone(Event::MemoryRestored { restored })
+}
+
+/// An error for the snapshot that memory was restored from last: a rebuild needs it.
+pub async fn refuse_in_use(journal: &Journal, name: &str) -> Result<(), RouterError> {
+    let in_use = journal.last_restored().await?.is_some_and(|(_, restored, _)| restored.snapshot == name);
+    if in_use { Err(SnapshotError::InUse(name.into()).into()) } else { Ok(()) }
+}
 
 impl Router {
     /// Counts what memory holds; reads all of it.
@@ -43,12 +60,12 @@ impl Router {
     }
 
     /// Writes a snapshot of memory as it is at one moment. Tasks flow meanwhile; what is learnt waits its turn.
-    pub async fn create_snapshot(&self, name: Option<String>, at_ms: i64) -> Result<Snapshot, RouterError> {
+    pub async fn create_snapshot(&self, name: Option<String>) -> Result<Snapshot, RouterError> {
         let (snapshots, memory) = (Arc::clone(&self.snapshots), Arc::clone(&self.memory));
         let (writer, shape) = (Arc::clone(&self.memory_writer), self.memory_shape.clone());
         let created = run_blocking(move || {
             let _still = writer.hold();
-            snapshots.create(name.as_deref(), &*memory, &shape, at_ms)
+            snapshots.create(name.as_deref(), &*memory, &shape, now_ms())
         });
         Ok(created.await??)
     }
@@ -67,21 +84,11 @@ impl Router {
     /// so first, so that a crash in between ends with the snapshot in place. Returns when recall finds the new entries.
     pub async fn restore_snapshot(&self, name: String) -> Result<Snapshot, RouterError> {
         let shape = self.memory_shape.clone();
-        let snapshot = self.with_snapshots(move |snapshots| {
-            snapshots.open(&name)?.fits(&shape)?;
-            snapshots.verify(&name)
-        });
-        let snapshot = snapshot.await?;
-        let restored = Restored {
-            snapshot: snapshot.name.clone(),
-            digest: snapshot.digest.clone(),
-            next_seq: snapshot.manifest.next_seq,
-            entries: snapshot.manifest.count,
-        };
+        let snapshot = self.with_snapshots(move |snapshots| snapshots.verify_for(&name, &shape)).await?;
         // One after the other, so that each knows when its own is done.
         let _restoring = self.restoring.lock().await;
         let restorations = self.restorations.load(Ordering::Acquire);
-        let appended = self.append(vec![NewEvent::alone(Event::MemoryRestored { restored })]).await?;
+        let appended = self.append(vec![restoration(&snapshot)]).await?;
         if !matches!(appended.as_slice(), [Appended::Stored { .. }]) {
             return Err(RouterError::Internal("a restoration was in the journal already".into()));
         }
@@ -100,10 +107,7 @@ impl Router {
 
     /// Deletes a snapshot, unless memory rests on it.
     pub async fn delete_snapshot(&self, name: String) -> Result<(), RouterError> {
-        let rests_on = self.journal.last_restored().await?.map(|(_, restored, _)| restored.snapshot);
-        if rests_on.as_ref() == Some(&name) {
-            return Err(SnapshotError::InUse(name).into());
-        }
+        refuse_in_use(&self.journal, &name).await?;
         self.with_snapshots(move |snapshots| snapshots.delete(&name)).await
     }
 

@@ -59,6 +59,7 @@ pub use crate::{
 pub use error::RouterError;
 pub use feedback::{Acknowledged, ClientFeedback};
 pub use learner::PolicySnapshot;
+pub use memory::{refuse_in_use, restoration};
 pub use open::{Opened, RouterParts, RouterSettings, fill_memory};
 
 /// The most domains that a router without configured domains tells apart.

@@ -125,7 +125,7 @@ impl Router {
             published: Arc::clone(&published),
             events: events.clone(),
         };
-        fold(&journal, progress, |folded| match folded {
+        let folded = fold(&journal, progress, |folded| match folded {
             Folded::Learnt { decided, feedback, at_ms } => learner.fold(decided, feedback, at_ms),
             Folded::Restored { at, restored } => learner.recollection.pass(at, restored),
         })
@@ -137,7 +137,7 @@ impl Router {
             tracing::warn!(%error, "starting with a memory that lags behind; it catches up by itself");
         }
         let opened = Opened {
-            events: journal.counts().await?.0,
+            events: folded,
             rounds: learner.learnt_rounds,
             memory_rewritten,
             memory_behind: writer.level().behind,
@@ -239,19 +239,19 @@ enum Folded<'a> {
     Restored { at: i64, restored: &'a Restored },
 }
 
-/// Reads the journal from its beginning.
+/// Reads the journal from its beginning; returns how many events it has.
 async fn fold(
     journal: &Journal,
     progress: impl Fn(u64, u64),
     mut tell: impl FnMut(Folded<'_>),
-) -> Result<(), RouterError> {
+) -> Result<u64, RouterError> {
     let total = journal.counts().await?.0;
     // Decision ids are ordered by time, so the first of the map is the oldest.
     let mut open: BTreeMap<DecisionId, Decided> = BTreeMap::new();
     let (mut seq, mut done) = (0, 0);
     loop {
         let page = journal.after(seq, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(()) };
+        let Some(last) = page.last() else { return Ok(done) };
         seq = last.seq;
         done += page.len() as u64;
         for stored in page {

@@ -86,7 +86,7 @@ impl CopyArguments {
         wanted: Option<Shape>,
     ) -> Result<(Arc<dyn Memory>, Shape)> {
         if store == "edge" {
-            let folder = data.context("the data folder is not open")?.path.join("memory");
+            let folder = data.context("the data folder is not open")?.memory();
             let shape = match wanted {
                 Some(shape) => shape,
                 None => EdgeMemory::shape_of(&folder)?

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use pointsman::{
     context::{chat::essence, embedding::EmbeddingPool},
     journal::Journal,
-    memory::{Memory, Shape, snapshot::SnapshotStore},
+    memory::{Memory, Shape},
     router::fill_memory,
 };
 
@@ -45,7 +45,7 @@ pub(super) async fn run(place: &Place, folders: &Folders) -> Result<()> {
     set_aside(&data)?;
     let (memory, where_it_is) = open_memory(&config, &data, &shape).await?;
     empty(&memory).await?;
-    let snapshots = SnapshotStore::new(data.path.join("memory_snapshots"));
+    let snapshots = data.snapshots();
     let bar = progress::bar(0, "reading the journal");
     let given = fill_memory(&journal, memory, &shape, snapshots, &where_it_is, |done, total| {
         bar.set_length(total);
@@ -82,7 +82,7 @@ async fn empty(memory: &Arc<dyn Memory>) -> Result<()> {
 
 /// Moves the memory folder out of the way.
 pub(crate) fn set_aside(data: &DataFolder) -> Result<()> {
-    let (folder, aside) = (data.path.join("memory"), data.path.join("memory.aside"));
+    let (folder, aside) = (data.memory(), data.path.join("memory.aside"));
     if !folder.exists() {
         return Ok(());
     }

@@ -1,20 +1,17 @@
 //! Who answers: a daemon, or the data folder itself.
 
-use std::{
-    path::PathBuf,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result, anyhow, bail};
 use pointsman::{
     context::embedding::{EmbeddingPool, EmbeddingSettings},
-    journal::{Event, Journal, JournalSettings, NewEvent, Restored, Synchronous},
+    journal::{Journal, JournalSettings, Synchronous, now_ms},
     memory::{
         EdgeMemory, Filter, Memory, ServerMemory, Shape,
         snapshot::{Listed, Snapshot, SnapshotStore},
         view::{self, Record, Stats},
     },
+    router::{refuse_in_use, restoration},
 };
 use reqwest::{Client, Method, Response};
 use serde::de::DeserializeOwned;
@@ -134,9 +131,7 @@ impl Target {
             Self::Daemon(daemon) => daemon.post("/v1/memory/snapshots", json!({ "name": name })).await,
             Self::Here(here) => {
                 let (snapshots, shape) = (here.snapshots.clone(), here.shape.clone());
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-                let now = i64::try_from(now).unwrap_or(i64::MAX);
-                here.ask(move |memory| Ok(snapshots.create(name.as_deref(), memory, &shape, now)?)).await
+                here.ask(move |memory| Ok(snapshots.create(name.as_deref(), memory, &shape, now_ms())?)).await
             }
         }
     }
@@ -170,13 +165,9 @@ impl Target {
             }
             Self::Here(here) => {
                 let journal = here.journal().await?;
-                let rests_on = journal.last_restored().await?.is_some_and(|(_, restored, _)| restored.snapshot == name);
+                let refused = refuse_in_use(&journal, name).await;
                 journal.close().await;
-                if rests_on {
-                    bail!(
-                        "memory was restored from snapshot {name} and would be rebuilt from it; restore another one first"
-                    );
-                }
+                refused?;
                 Ok(here.snapshots.delete(name)?)
             }
         }
@@ -215,11 +206,9 @@ impl Target {
             Self::Daemon(daemon) => {
                 let file = tokio::fs::File::open(&from).await.with_context(cannot_read)?;
                 let bytes = file.metadata().await.with_context(cannot_read)?.len();
-                let chunks = tokio_stream::wrappers::ReceiverStream::new(chunks(file));
-                let body = reqwest::Body::wrap_stream(chunks);
                 let path = format!("/v1/memory/snapshots/{name}");
                 let sent =
-                    daemon.send(Method::PUT, &path, |request| request.header("content-length", bytes).body(body));
+                    daemon.send(Method::PUT, &path, |request| request.header("content-length", bytes).body(file));
                 Ok(sent.await?.json().await?)
             }
             Self::Here(here) => {
@@ -230,26 +219,6 @@ impl Target {
             }
         }
     }
-}
-
-/// A file's bytes, piece by piece.
-fn chunks(mut file: tokio::fs::File) -> tokio::sync::mpsc::Receiver<std::io::Result<Vec<u8>>> {
-    let (sender, receiver) = tokio::sync::mpsc::channel(4);
-    tokio::spawn(async move {
-        loop {
-            let mut chunk = vec![0; 1 << 16];
-            let read = tokio::io::AsyncReadExt::read(&mut file, &mut chunk).await;
-            let chunk = read.map(|read| {
-                chunk.truncate(read);
-                chunk
-            });
-            let end = chunk.as_ref().map_or(true, Vec::is_empty);
-            if chunk.as_ref().is_ok_and(Vec::is_empty) || sender.send(chunk).await.is_err() || end {
-                return;
-            }
-        }
-    });
-    receiver
 }
 
 impl Daemon {
@@ -312,7 +281,7 @@ fn escape(text: &str) -> String {
 impl Here {
     /// Opens the memory of a data folder as it is, or the one on the server that the configuration names.
     pub async fn open(data: DataFolder, place: &Place) -> Result<Self> {
-        let snapshots = SnapshotStore::new(data.path.join("memory_snapshots"));
+        let snapshots = data.snapshots();
         let config = place.config.as_deref().map(|config| serve::read(config, None)).transpose()?;
         if let Some(settings) = config.and_then(|config| config.memory_server) {
             let (place, asked) = (settings.place(), settings.clone());
@@ -324,7 +293,7 @@ impl Here {
             let memory: Arc<dyn Memory> = Arc::new(open_server(settings, shape.clone()).await?);
             return Ok(Self { data, memory, shape, snapshots });
         }
-        let folder = data.path.join("memory");
+        let folder = data.memory();
         let Some(shape) = EdgeMemory::shape_of(&folder)? else {
             bail!(
                 "there is no memory in {}: it comes with the daemon's first start; where it is on a server, give the \
@@ -347,16 +316,9 @@ impl Here {
 
     /// First the journal, then memory, as the daemon does: a crash in between ends with the snapshot in place.
     async fn restore(&self, name: &str) -> Result<Snapshot> {
-        self.snapshots.open(name)?.fits(&self.shape)?;
-        let snapshot = self.snapshots.verify(name)?;
-        let restored = Restored {
-            snapshot: snapshot.name.clone(),
-            digest: snapshot.digest.clone(),
-            next_seq: snapshot.manifest.next_seq,
-            entries: snapshot.manifest.count,
-        };
+        let snapshot = self.snapshots.verify_for(name, &self.shape)?;
         let journal = self.journal().await?;
-        let appended = journal.append(vec![NewEvent::alone(Event::MemoryRestored { restored })]).await;
+        let appended = journal.append(vec![restoration(&snapshot)]).await;
         journal.close().await;
         appended?;
         let (snapshots, digest) = (self.snapshots.clone(), snapshot.digest.clone());
@@ -374,10 +336,7 @@ impl Here {
 pub(super) async fn open_journal(data: &DataFolder, model: &str) -> Result<Journal> {
     // Nobody learns here: what is committed goes nowhere.
     let (committed, _) = tokio::sync::mpsc::channel(1);
-    let settings = JournalSettings {
-        path: data.path.join("journal.sqlite"),
-        synchronous: Synchronous::Full,
-        embedding_model: model.into(),
-    };
+    let settings =
+        JournalSettings { path: data.journal(), synchronous: Synchronous::Full, embedding_model: model.into() };
     Ok(Journal::open(&settings, committed).await?)
 }

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use tokio::runtime::Handle;
 
 use self::{failure::Failure, link::Link, points::Numbered, ring::Ring};
-use super::{Entries, Entry, Filter, Held, Memory, MemoryError, Shape};
+use super::{Entries, Entry, Filter, Held, Memory, MemoryError, Shape, in_batches, ranked};
 use crate::round::{Embedding, Neighbour};
 
 pub use settings::{ApiKey, ServerSettings};
@@ -56,14 +56,6 @@ impl ServerMemory {
                 Err(failure) => Err(failure),
             }
         })
-    }
-
-    fn check(&self, embedding: &Embedding) -> Result<(), MemoryError> {
-        let (found, wanted) = (embedding.as_slice().len(), self.ring.shape.dimension);
-        if found == wanted {
-            return Ok(());
-        }
-        Err(MemoryError::Invalid(format!("the embedding has {found} dimensions, memory holds {wanted}")))
     }
 
     /// Writes what the ring has not forgotten by now.
@@ -105,7 +97,7 @@ impl ServerMemory {
 
 impl Memory for ServerMemory {
     fn put(&self, first_seq: u64, entries: &[Entry]) -> Result<(), MemoryError> {
-        entries.iter().try_for_each(|entry| self.check(&entry.embedding))?;
+        entries.iter().try_for_each(|entry| self.ring.shape.check(&entry.embedding))?;
         let entries: Vec<Numbered<'_>> = (first_seq..).zip(entries).collect();
         self.ring.link.run(self.ring.with(async || self.write(&entries).await))
     }
@@ -117,15 +109,12 @@ impl Memory for ServerMemory {
         min_similarity: f32,
         filter: &Filter,
     ) -> Result<Vec<Neighbour>, MemoryError> {
-        self.check(embedding)?;
+        self.ring.shape.check(embedding)?;
         if k == 0 {
             return Ok(vec![]);
         }
         let nearest = self.ring.with(async || self.ring.link.nearest(embedding, k, filter).await);
-        let mut neighbours = self.ring.link.recall(nearest)?;
-        neighbours.retain(|neighbour| neighbour.similarity >= min_similarity);
-        neighbours.sort_by(|a, b| b.similarity.total_cmp(&a.similarity).then(b.seq.cmp(&a.seq)));
-        Ok(neighbours)
+        Ok(ranked(self.ring.link.recall(nearest)?, min_similarity))
     }
 
     fn scan(&self, from: u64, n: usize) -> Result<Vec<(u64, Entry)>, MemoryError> {
@@ -156,25 +145,9 @@ impl Memory for ServerMemory {
     fn replace(&self, origin: Option<&str>, next_seq: u64, entries: Entries<'_>) -> Result<(), MemoryError> {
         let Ring { link, shape, .. } = &self.ring;
         let (present, fresh) = link.run(self.ring.prepare(next_seq))?;
-        let mut batch: Vec<(u64, Entry)> = Vec::with_capacity(WRITTEN);
         // The source may itself be such a memory, so that it is read outside of our requests.
-        let write = |batch: &mut Vec<(u64, Entry)>| -> Result<(), MemoryError> {
-            let entries: Vec<Numbered<'_>> = batch.iter().map(|(seq, entry)| (*seq, entry)).collect();
-            link.run(link.upsert(&fresh, shape.cap, &entries))?;
-            batch.clear();
-            Ok(())
-        };
-        for entry in entries {
-            let (seq, entry) = entry?;
-            self.check(&entry.embedding)?;
-            if seq < next_seq && seq + shape.cap >= next_seq {
-                batch.push((seq, entry));
-            }
-            if batch.len() == WRITTEN {
-                write(&mut batch)?;
-            }
-        }
-        write(&mut batch)?;
+        let write = |batch: &[Numbered<'_>]| link.run(link.upsert(&fresh, shape.cap, batch));
+        in_batches(entries, shape, next_seq, WRITTEN, write)?;
         link.run(self.ring.exchange(present.as_deref(), &fresh, origin, next_seq))
     }
 }

@@ -157,14 +157,13 @@ impl Ring {
 
     fn fits(&self, marker: &Marker) -> Result<(), Failure> {
         let Marker { format, shape, .. } = marker;
-        let describe = |shape: &Shape| format!("{} ({} dimensions)", shape.model, shape.dimension);
         if *format != FORMAT {
             return Err(Failure::Other(format!(
                 "it has format {format}, this version reads {FORMAT}: name another collection or use the version that made it"
             )));
         }
-        if (&shape.model, shape.dimension) != (&self.shape.model, self.shape.dimension) {
-            let (found, wanted) = (describe(shape), describe(&self.shape));
+        if !shape.is_comparable(&self.shape) {
+            let (found, wanted) = (shape.to_string(), self.shape.to_string());
             return Err(Failure::Said(MemoryError::Mismatch { place: self.link.place.to_string(), found, wanted }));
         }
         if shape.cap != self.shape.cap {

@@ -128,11 +128,10 @@ impl SnapshotFile {
     /// Refuses a snapshot whose embeddings cannot be compared with those of `shape`. The caps may differ.
     pub fn fits(&self, shape: &Shape) -> Result<(), SnapshotError> {
         let ours = &self.manifest.shape;
-        if (&ours.model, ours.dimension) == (&shape.model, shape.dimension) {
+        if ours.is_comparable(shape) {
             return Ok(());
         }
-        let describe = |shape: &Shape| format!("{} ({} dimensions)", shape.model, shape.dimension);
-        let (found, wanted) = (describe(ours), describe(shape));
+        let (found, wanted) = (ours.to_string(), shape.to_string());
         Err(SnapshotError::OtherModel { file: self.file.clone(), found, wanted })
     }
 

@@ -38,6 +38,13 @@ pub struct Snapshot {
     pub manifest: Manifest,
 }
 
+impl Snapshot {
+    fn of(name: &str, file: &SnapshotFile) -> Self {
+        let (bytes, digest, manifest) = (file.bytes(), file.digest().to_owned(), file.manifest().clone());
+        Self { name: name.into(), bytes, digest, manifest }
+    }
+}
+
 /// A snapshot in a list: read, or why it cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -147,15 +154,22 @@ impl SnapshotStore {
 
     /// One snapshot; its manifest is read.
     pub fn get(&self, name: &str) -> Result<Snapshot, SnapshotError> {
-        let file = self.open(name)?;
-        let (bytes, digest, manifest) = (file.bytes(), file.digest().to_owned(), file.manifest().clone());
-        Ok(Snapshot { name: name.into(), bytes, digest, manifest })
+        Ok(Snapshot::of(name, &self.open(name)?))
     }
 
     /// Reads all of a snapshot and compares it with its manifest.
     pub fn verify(&self, name: &str) -> Result<Snapshot, SnapshotError> {
-        self.open(name)?.verify()?;
-        self.get(name)
+        let file = self.open(name)?;
+        file.verify()?;
+        Ok(Snapshot::of(name, &file))
+    }
+
+    /// The same for a snapshot that is to be restored into a memory of `shape`, which it must fit.
+    pub fn verify_for(&self, name: &str, shape: &Shape) -> Result<Snapshot, SnapshotError> {
+        let file = self.open(name)?;
+        file.fits(shape)?;
+        file.verify()?;
+        Ok(Snapshot::of(name, &file))
     }
 
     /// A snapshot's file, for reading.
