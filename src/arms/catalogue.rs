@@ -96,7 +96,7 @@ impl Catalogue {
             .filter(allowed)
             .map(|id| {
                 let cost_usd = self.get(id)?.prices.cost_usd(input_tokens, EXPECTED_OUTPUT_TOKENS);
-                Ok(Candidate { mode: Mode::Single, arm: id.clone(), cost_usd })
+                Ok(Candidate::new(Mode::Single, id.clone(), cost_usd))
             })
             .collect()
     }

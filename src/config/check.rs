@@ -12,6 +12,7 @@ use toml::{Table, Value};
 
 use super::{ArmConfig, Config, WorkerConfig, raw};
 use crate::{
+    action::policy::lay_over,
     arms::Prices,
     context::embedding::KnownModel,
     feedback::verifier::{SandboxLimits, VerifierSpec, first_party},
@@ -80,18 +81,6 @@ pub fn check(text: &str, base: &Path, env: &dyn Fn(&str) -> Option<String>) -> R
     match config {
         Some(config) if problems.0.is_empty() => Ok(config),
         _ => Err(problems),
-    }
-}
-
-/// Tables are merged key by key, everything else is replaced.
-fn lay_over(below: &mut Table, above: Table) {
-    for (key, value) in above {
-        match (below.get_mut(&key), value) {
-            (Some(Value::Table(inner)), Value::Table(outer)) => lay_over(inner, outer),
-            (_, value) => {
-                below.insert(key, value);
-            }
-        }
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::round::{
-    Candidate, Context, Decision, DecisionId, Embedding, Feedback, FeedbackSource, Neighbour, Outcome, Recall, Task,
+    Candidate, Context, Decision, DecisionId, Embedding, Feedback, FeedbackSource, Neighbour, Outcome, Recall, Taken,
+    Task,
 };
 
 /// One event. Fields are only ever added, with a default, so that old journals stay readable.
@@ -104,6 +105,9 @@ pub struct ContextRecord {
     pub neighbours: Vec<Neighbour>,
     /// What could be chosen.
     pub candidates: Vec<Candidate>,
+    /// What the session's last round took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<Taken>,
     /// How it came about.
     #[serde(flatten)]
     pub observed: Observed,
@@ -126,11 +130,14 @@ impl Decided {
     /// Puts a record and its embedding together again.
     pub fn from_parts(task: Task, record: ContextRecord, embedding: Embedding, decision: Decision) -> Self {
         let context = Context {
+            text: "".into(),
             embedding,
             domain: task.domain.clone(),
             neighbours: record.neighbours,
             recall: record.recall,
             candidates: record.candidates,
+            last: record.last,
+            weights: task.reward.unwrap_or_default(),
         };
         Self { task, context, observed: record.observed, decision }
     }
@@ -143,6 +150,7 @@ impl Decided {
                 recall: self.context.recall.clone(),
                 neighbours: self.context.neighbours.clone(),
                 candidates: self.context.candidates.clone(),
+                last: self.context.last.clone(),
                 observed: self.observed.clone(),
             },
             decision: self.decision.clone(),

@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::round::{
     Candidate, Context, Decision, DecisionId, Domain, Embedding, Feedback, FeedbackSource, IdempotencyKey, Message,
-    Mode, Outcome, OutcomeStatus, PolicyRef, Propensity, Reason, Recall, Score, Task, TaskId,
+    Mode, Outcome, OutcomeStatus, PolicyRef, Propensity, Reason, Recall, RewardWeights, Score, Task, TaskId,
 };
 
 const MODEL: &str = "all-MiniLM-L6-v2";
@@ -22,11 +22,14 @@ fn decided(number: u128, key: Option<&str>) -> Arc<Decided> {
         idempotency_key: key.map(|key| IdempotencyKey::new(key).unwrap()),
     };
     let context = Context {
+        text: "".into(),
         embedding: Embedding::new(vec![0.6, 0.8]).unwrap(),
         domain: task.domain.clone(),
         neighbours: vec![],
         recall: Recall::Ok,
-        candidates: vec![Candidate { mode: Mode::Single, arm: arm.clone(), cost_usd: 0.01 }],
+        candidates: vec![Candidate::new(Mode::Single, arm.clone(), 0.01)],
+        last: None,
+        weights: RewardWeights::default(),
     };
     let decision = Decision {
         id: DecisionId::from(number),

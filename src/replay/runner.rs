@@ -18,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 use super::{Dataset, PolicyReport, baselines::rewards, report::SeedResult};
 use crate::{
     action::{
-        policy::{LearntRound, Policy, PolicyError},
+        policy::{LearntRound, Policy, PolicyError, Standings, observe},
         sample::{PmfError, normalised, sample},
     },
     memory::{CAP, Entry, Filter, MIN_SIMILARITY, Memory, MemoryError, RECALL_K, ScanMemory},
@@ -146,10 +146,8 @@ fn claim(next: &AtomicUsize, failed: &AtomicBool, seeds: &[u64]) -> Option<(usiz
 /// Every task's candidates: all models, at the cost that a router would expect.
 fn all_candidates(dataset: &Dataset) -> Vec<Vec<Candidate>> {
     let of_task = |task: &super::DatasetTask| {
-        let candidate = |model: &super::Model| Candidate {
-            mode: Mode::Single,
-            arm: model.arm.clone(),
-            cost_usd: model.expected_cost_usd(&task.prompt),
+        let candidate = |model: &super::Model| {
+            Candidate::new(Mode::Single, model.arm.clone(), model.expected_cost_usd(&task.prompt))
         };
         dataset.models.iter().map(candidate).collect()
     };
@@ -165,19 +163,22 @@ struct Order<'a> {
     seed: u64,
 }
 
+/// What one order has taught so far.
+struct Learnt {
+    policy: Box<dyn Policy>,
+    standings: Standings,
+}
+
 impl Order<'_> {
-    fn run(
-        &self,
-        mut policy: Box<dyn Policy>,
-        progress: &(dyn Fn(Progress) + Sync),
-    ) -> Result<SeedResult, ReplayError> {
+    fn run(&self, policy: Box<dyn Policy>, progress: &(dyn Fn(Progress) + Sync)) -> Result<SeedResult, ReplayError> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         let mut order: Vec<usize> = (0..self.dataset.tasks.len()).collect();
         order.shuffle(&mut rng);
         let memory = ScanMemory::new(self.options.memory_cap);
+        let mut learnt = Learnt { policy, standings: Standings::default() };
         let mut result = SeedResult { rounds_by_model: vec![0.0; self.dataset.models.len()], ..SeedResult::default() };
         for (round, task) in order.iter().enumerate() {
-            self.turn(round, *task, rng.random(), policy.as_mut(), &memory, &mut result)?;
+            self.turn(round, *task, rng.random(), &mut learnt, &memory, &mut result)?;
             let (done, rounds) = (round + 1, order.len());
             if done % PROGRESS_EVERY == 0 || done == rounds {
                 progress(Progress { seed: self.seed, round: done, rounds, cum_regret: result.regret_sum });
@@ -192,37 +193,45 @@ impl Order<'_> {
         round: usize,
         index: usize,
         seed: u64,
-        policy: &mut dyn Policy,
+        learnt: &mut Learnt,
         memory: &ScanMemory,
         result: &mut SeedResult,
     ) -> Result<(), ReplayError> {
         let task = &self.dataset.tasks[index];
         let embedding = &self.embeddings[index];
-        let context = Context {
+        let mut context = Context {
+            text: task.prompt.as_str().into(),
             embedding: embedding.clone(),
             domain: task.domain.clone(),
             neighbours: memory.query(embedding, RECALL_K, MIN_SIMILARITY, &Filter::default())?,
             recall: Recall::Ok,
             candidates: self.candidates[index].clone(),
+            last: None,
+            weights: self.options.weights,
         };
+        observe(&mut context, &learnt.standings);
         let failed = |source| ReplayError::Policy { seed: self.seed, round, source };
         let wrong = |source| ReplayError::Pmf { seed: self.seed, round, source };
-        let opinion = policy.decide(&context, seed).map_err(failed)?;
+        let opinion = learnt.policy.decide(&context, seed).map_err(failed)?;
         let pmf = normalised(opinion.pmf).map_err(wrong)?;
         let taken = sample(&pmf, seed).map_err(wrong)?;
         let Candidate { mode, arm, .. } = &context.candidates[taken];
         let outcome = task.results[taken];
         let rewards = rewards(task, self.options.weights);
-        policy.learn(&LearntRound {
+        let learnt_round = LearntRound {
             context: &context,
             mode: *mode,
             arm,
             propensity: pmf[taken],
+            seed,
             voters: &opinion.voters,
             score: outcome.score,
             reward: rewards[taken],
-            weights: self.options.weights,
-        });
+            cost_usd: outcome.cost_usd,
+            trust: 1.0,
+        };
+        learnt.policy.learn(&learnt_round);
+        learnt.standings.learn(&learnt_round);
         let tried = TriedArm {
             mode: *mode,
             arm: arm.clone(),

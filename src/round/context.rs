@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ArmId, Domain, Invalid, Mode, TaskId};
+use super::{ArmId, Domain, Invalid, Mode, RewardWeights, TaskId};
 
 /// A text's embedding: finite, of unit length.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +64,8 @@ impl Embedding {
 /// What is known when a task is to be decided.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Context {
+    /// The words that were embedded; empty where only the embedding is known.
+    pub text: Arc<str>,
     /// The task's embedding.
     pub embedding: Embedding,
     /// The task's domain.
@@ -74,6 +76,35 @@ pub struct Context {
     pub recall: Recall,
     /// The actions that may be taken, in catalogue order; never empty.
     pub candidates: Vec<Candidate>,
+    /// What was taken in the session's last round, where the task belongs to a session.
+    pub last: Option<Taken>,
+    /// What the task's reward weighs.
+    pub weights: RewardWeights,
+}
+
+impl Context {
+    /// A context without text and neighbours, recall having answered, outside any session, with the default reward.
+    pub fn new(embedding: Embedding, domain: Domain, candidates: Vec<Candidate>) -> Self {
+        Self {
+            text: "".into(),
+            embedding,
+            domain,
+            neighbours: Vec::new(),
+            recall: Recall::Ok,
+            candidates,
+            last: None,
+            weights: RewardWeights::default(),
+        }
+    }
+}
+
+/// One action: a worker and how it is run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Taken {
+    /// How it was run.
+    pub mode: Mode,
+    /// The worker.
+    pub arm: ArmId,
 }
 
 /// How recall went. The loop goes on without memory, and says so.
@@ -95,6 +126,42 @@ pub struct Candidate {
     pub arm: ArmId,
     /// Expected dollars of this task on this arm, from its prices.
     pub cost_usd: f64,
+    /// What was known of it for this task when it was decided.
+    #[serde(default, skip_serializing_if = "ArmFeatures::is_empty")]
+    pub features: ArmFeatures,
+    /// What a budget takes from its utility while this task is decided; never stored.
+    #[serde(skip)]
+    pub handicap: f64,
+}
+
+impl Candidate {
+    /// A candidate of which nothing is known but its price.
+    pub fn new(mode: Mode, arm: ArmId, cost_usd: f64) -> Self {
+        Self { mode, arm, cost_usd, features: ArmFeatures::default(), handicap: 0.0 }
+    }
+}
+
+/// What is known of one candidate for one task, as numbers that a model can learn from. Fixed when the task is decided,
+/// so that feedback that comes days later is learnt with what the policy saw.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ArmFeatures {
+    /// Mean score of the neighbours that were tried on this candidate, weighted by similarity; in [0, 1].
+    pub recall_mean: f32,
+    /// Sum of those neighbours' similarities, at least 0; 0 when there are none.
+    pub recall_mass: f32,
+    /// Weighted standard deviation of those scores, in [0, 0.5].
+    pub recall_spread: f32,
+    /// Mean score in the task's domain, shrunk to the mean everywhere, in [0, 1].
+    pub prior_mean: f32,
+    /// Rounds that the prior rests on; 0 for a candidate never tried in the domain.
+    pub prior_rounds: f32,
+}
+
+impl ArmFeatures {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A similar past task.

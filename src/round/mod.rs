@@ -11,7 +11,7 @@ mod outcome;
 mod task;
 mod unit;
 
-pub use context::{Candidate, Context, Embedding, Neighbour, Recall, TriedArm};
+pub use context::{ArmFeatures, Candidate, Context, Embedding, Neighbour, Recall, Taken, TriedArm};
 pub use decision::{Decision, PolicyRef, Probability, Reason, VoterView};
 pub use feedback::{Feedback, FeedbackSource, Signal, Verdict, VerdictStatus};
 pub use ids::{ArmId, DecisionId, Domain, IdempotencyKey, TaskId};

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::recollection::Recollection;
 use crate::{
-    action::policy::{LearntRound, Policy},
+    action::policy::{LearntRound, Policy, Standings},
     arms::Catalogue,
     context::domain::Centroids,
     journal::{Committed, Decided, Event},
@@ -32,6 +32,8 @@ pub struct PolicySnapshot {
     pub policy: Box<dyn Policy>,
     /// How many rounds it has learnt.
     pub learnt_rounds: u64,
+    /// What the arms did in the domains.
+    pub standings: Standings,
     /// What the domains' tasks are like.
     pub centroids: Centroids,
 }
@@ -40,6 +42,7 @@ pub struct PolicySnapshot {
 pub(super) struct Learner {
     pub policy: Box<dyn Policy>,
     pub learnt_rounds: u64,
+    pub standings: Standings,
     pub centroids: Centroids,
     pub recollection: Recollection,
     pub catalogue: Arc<Catalogue>,
@@ -77,16 +80,20 @@ impl Learner {
     pub(super) fn fold(&mut self, decided: &Decided, feedback: &Feedback, at_ms: i64) {
         let (Some(score), Some(reward)) = (feedback.score, feedback.reward) else { return };
         let Decided { task, context, observed, decision } = decided;
-        self.policy.learn(&LearntRound {
+        let round = LearntRound {
             context,
             mode: decision.mode,
             arm: &decision.arm,
             propensity: decision.propensity.get(),
+            seed: decision.seed,
             voters: &decision.voters,
             score: score.get(),
             reward,
-            weights: task.reward.unwrap_or(self.reward),
-        });
+            cost_usd: feedback.cost_usd,
+            trust: 1.0,
+        };
+        self.policy.learn(&round);
+        self.standings.learn(&round);
         if observed.domain_similarity.is_none() && task.domain != Domain::unknown() {
             self.centroids.learn(&task.domain, &context.embedding);
         }
@@ -126,6 +133,7 @@ impl Learner {
         let snapshot = PolicySnapshot {
             policy: self.policy.snapshot(),
             learnt_rounds: self.learnt_rounds,
+            standings: self.standings.clone(),
             centroids: self.centroids.clone(),
         };
         self.published.store(Arc::new(snapshot));

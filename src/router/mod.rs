@@ -30,7 +30,10 @@ use arc_swap::ArcSwap;
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    action::{policy::Opinion, sample::sample},
+    action::{
+        policy::{Opinion, observe},
+        sample::sample,
+    },
     arms::Catalogue,
     context::{chat::essence, embedding::EmbeddingPool},
     feedback::verifier::Registry,
@@ -196,7 +199,8 @@ impl Router {
         // Journaled with the task, so that a later change of the default does not change what was learnt.
         task.reward.get_or_insert(self.settings.reward);
         let started = Instant::now();
-        let embedding = self.embedder.embed(&essence(&task.messages)).await?;
+        let text = essence(&task.messages);
+        let embedding = self.embedder.embed(&text).await?;
         observe_stage(Stage::Embed, started.elapsed());
         let mut observed = Observed::of(self.embedder.model_id());
         if task.domain == Domain::unknown() {
@@ -207,9 +211,20 @@ impl Router {
         }
         let candidates = self.catalogue.candidates(&task)?;
         let (neighbours, recall) = self.recall(&embedding).await;
-        let context = Context { embedding, domain: task.domain.clone(), neighbours, recall, candidates };
+        let weights = self.weights(&task);
+        let domain = task.domain.clone();
+        let mut context = Context {
+            text: text.as_ref().into(),
+            embedding,
+            domain,
+            neighbours,
+            recall,
+            candidates,
+            last: None,
+            weights,
+        };
         let started = Instant::now();
-        let decision = self.draw(&task, &context)?;
+        let decision = self.draw(&task, &mut context)?;
         observe_stage(Stage::Decide, started.elapsed());
         let decided = Arc::new(Decided { task, context, observed, decision });
         let appended = self.append(vec![NewEvent::of(&decided, decided.to_event())]).await?;
@@ -240,17 +255,18 @@ impl Router {
         (vec![], Recall::Unavailable(reason))
     }
 
-    fn draw(&self, task: &Task, context: &Context) -> Result<Decision, RouterError> {
+    fn draw(&self, task: &Task, context: &mut Context) -> Result<Decision, RouterError> {
         let id = DecisionId::generate();
         let seed = id.seed();
         let snapshot = self.policy.load();
+        observe(context, &snapshot.standings);
         let (opinion, fallback) = match snapshot.policy.decide(context, seed) {
             Ok(opinion) => (opinion, false),
             Err(error) => {
                 metrics::counter!(Metric::Fallbacks.name()).increment(1);
                 tracing::warn!(%error, policy = snapshot.policy.name(), "the policy failed; drew uniformly");
                 let n = context.candidates.len();
-                (Opinion { pmf: vec![1.0 / n as f64; n], voters: vec![] }, true)
+                (Opinion { pmf: vec![1.0 / n as f64; n], ..Opinion::default() }, true)
             }
         };
         let internal = |error: &dyn std::fmt::Display| RouterError::Internal(format!("cannot draw an arm: {error}"));

@@ -18,7 +18,7 @@ use super::{
     run_blocking,
 };
 use crate::{
-    action::policy::Policy,
+    action::policy::{Policy, Standings},
     arms::Catalogue,
     context::{domain::Centroids, embedding::EmbeddingPool},
     feedback::verifier::Registry,
@@ -100,7 +100,12 @@ impl Router {
         let catalogue = Arc::new(catalogue);
         let tracker = Arc::new(Mutex::new(Tracker::default()));
         let events = Events::default();
-        let first = PolicySnapshot { policy: policy.snapshot(), learnt_rounds: 0, centroids: Centroids::default() };
+        let first = PolicySnapshot {
+            policy: policy.snapshot(),
+            learnt_rounds: 0,
+            standings: Standings::default(),
+            centroids: Centroids::default(),
+        };
         let published = Arc::new(ArcSwap::from_pointee(first));
         let snapshots = Arc::new(snapshots);
         let expected = Expected::of(&journal).await?;
@@ -117,6 +122,7 @@ impl Router {
         let mut learner = Learner {
             policy,
             learnt_rounds: 0,
+            standings: Standings::default(),
             centroids: Centroids::default(),
             recollection,
             catalogue: Arc::clone(&catalogue),

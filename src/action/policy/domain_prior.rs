@@ -5,10 +5,15 @@
 
 use serde::Deserialize;
 
-use super::{Action, LearntRound, Opinion, Policy, PolicyError, cells::Cells};
+use serde_json::Value;
+
+use super::{
+    Action, Estimates, LearntRound, Opinion, Policy, PolicyError, Standings, StateError,
+    card::{Checks, LARGE, TINY},
+};
 use crate::{
     action::explore::{gaussian_draws, with_floor},
-    round::Context,
+    round::{Candidate, Context},
 };
 
 /// Hierarchical Thompson sampling with normal posteriors.
@@ -22,17 +27,13 @@ use crate::{
 /// ```
 /// # use pointsman::round::*;
 /// use pointsman::action::policy::{DomainPrior, LearntRound, Policy, PolicySettings};
-/// # let arm = |name| Candidate { mode: Mode::Single, arm: ArmId::new(name).unwrap(), cost_usd: 0.001 };
-/// # let context = Context {
-/// #     embedding: Embedding::new(vec![1.0, 0.0]).unwrap(), domain: Domain::unknown(), neighbours: vec![],
-/// #     recall: Recall::Ok, candidates: vec![arm("a"), arm("b")],
-/// # };
+/// # let arm = |name| Candidate::new(Mode::Single, ArmId::new(name).unwrap(), 0.001);
+/// # let embedding = Embedding::new(vec![1.0, 0.0]).unwrap();
+/// # let context = Context::new(embedding, Domain::unknown(), vec![arm("a"), arm("b")]);
 /// let mut policy = DomainPrior::new(PolicySettings::default().domain_prior, 0.02);
-/// for (candidate, score) in context.candidates.iter().zip([0.0, 1.0]).cycle().take(40) {
-///     policy.learn(&LearntRound {
-///         context: &context, mode: candidate.mode, arm: &candidate.arm, propensity: 0.5, voters: &[],
-///         score, reward: score, weights: RewardWeights { e1: 1.0, e2: 0.0 },
-///     });
+/// for round in 0..40 {
+///     let place = round % 2;
+///     policy.learn(&LearntRound::new(&context, place, place as f64));
 /// }
 /// assert_eq!(policy.decide(&context, 1).unwrap().pmf, [0.01, 0.99]);
 /// ```
@@ -40,20 +41,20 @@ use crate::{
 pub struct DomainPrior {
     settings: DomainPriorSettings,
     floor: f64,
-    cells: Cells,
+    standings: Standings,
 }
 
 /// Settings of [`DomainPrior`].
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DomainPriorSettings {
-    /// g: the utility expected of an arm never tried, in [-1, 1].
+    /// g: the score expected of an arm never tried, in [0, 1].
     pub prior_mean: f64,
     /// M: rounds that the expectation counts for, above 0.
     pub arm_mass: f64,
     /// m: rounds that an arm's mean everywhere counts for in a domain, above 0; 4 to 10 work.
     pub domain_mass: f64,
-    /// Variance of one round's utility around its mean, above 0.
+    /// Variance of one round's score around its mean, above 0.
     pub noise: f64,
     /// Exploration: 1 is Thompson sampling, 0 greedy.
     pub scale: f64,
@@ -61,17 +62,28 @@ pub struct DomainPriorSettings {
     pub draws: u32,
 }
 
+impl DomainPriorSettings {
+    pub(super) fn check(&self, checks: &mut Checks) {
+        checks.number("prior_mean", self.prior_mean, 0.0, 1.0);
+        checks.number("arm_mass", self.arm_mass, TINY, LARGE);
+        checks.number("domain_mass", self.domain_mass, TINY, LARGE);
+        checks.number("noise", self.noise, TINY, LARGE);
+        checks.number("scale", self.scale, 0.0, 100.0);
+        checks.number("draws", self.draws.into(), 1.0, 4096.0);
+    }
+}
+
 impl DomainPrior {
     /// Without any rounds learnt. Each of K candidates keeps a probability of at least floor / K.
     pub fn new(settings: DomainPriorSettings, floor: f64) -> Self {
-        Self { settings, floor, cells: Cells::default() }
+        Self { settings, floor, standings: Standings::default() }
     }
 
     /// The mean and the rounds (the prior's mass included) behind it.
     fn posterior(&self, context: &Context, action: &Action) -> (f64, f64) {
         let DomainPriorSettings { prior_mean, arm_mass, domain_mass, .. } = self.settings;
-        let everywhere = self.cells.total(action).shrunk_mean(prior_mean, arm_mass);
-        let here = self.cells.cell(&context.domain, action);
+        let everywhere = self.standings.total(action).shrunk_mean(prior_mean, arm_mass);
+        let here = self.standings.cell(&context.domain, action);
         (here.shrunk_mean(everywhere, domain_mass), here.n + domain_mass)
     }
 }
@@ -82,19 +94,31 @@ impl Policy for DomainPrior {
     }
 
     fn decide(&self, context: &Context, seed: u64) -> Result<Opinion, PolicyError> {
-        let posterior = |candidate: &crate::round::Candidate| {
+        let score = |candidate: &Candidate| {
             let (mean, rounds) = self.posterior(context, &(candidate.mode, candidate.arm.clone()));
             (mean, self.settings.scale * (self.settings.noise / rounds).sqrt())
         };
-        let (means, deviations): (Vec<f64>, Vec<f64>) = context.candidates.iter().map(posterior).unzip();
-        let pmf = gaussian_draws(&means, &deviations, self.settings.draws, seed);
-        Opinion::of(self.name(), pmf.and_then(|pmf| with_floor(pmf, self.floor)))
+        Estimates::of(context, score).explore(self.name(), |means, deviations| {
+            with_floor(gaussian_draws(means, deviations, self.settings.draws, seed)?, self.floor)
+        })
     }
 
     fn learn(&mut self, round: &LearntRound<'_>) {
-        if let Some(utility) = round.utility() {
-            self.cells.learn(&round.context.domain, round.action(), utility);
-        }
+        self.standings.learn(round);
+    }
+
+    fn forget(&mut self, keep: f64) {
+        self.standings.forget(keep);
+    }
+
+    fn state(&self) -> Value {
+        self.standings.state()
+    }
+
+    fn restore(&mut self, state: &Value) -> Result<Vec<Action>, StateError> {
+        let (standings, poisoned) = Standings::from_state(state)?;
+        self.standings = standings;
+        Ok(poisoned)
     }
 
     fn snapshot(&self) -> Box<dyn Policy> {

@@ -2,15 +2,22 @@
 //!
 //! All voters learn from every round, whoever brought the arm forward, so a weak voter costs its share of the vote
 //! but no data. A voter that fails in a decision is seen there with weight 0 and an empty distribution, and its
-//! weight goes to the others. Weights follow the voters' views as the decision recorded them; a decision made by
-//! another policy (a fallback) teaches the voters but moves no weight.
+//! weight goes to the others. Weights follow the voters' views as the decision recorded them. Where another policy
+//! decided (before this one was promoted, or while it is a shadow), the voters are asked when the round is learnt.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use rand::Rng;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{LearntRound, Opinion, Policy, PolicyError, cells::DOMAINS_MAX};
+use super::{
+    Action, LearntRound, Opinion, Policy, PolicyError, StateError,
+    card::{Checks, LARGE},
+    estimates::checked,
+    standings::DOMAINS_MAX,
+    state::{read, write},
+};
 use crate::{
     action::{
         explore::with_floor,
@@ -33,11 +40,9 @@ use crate::{
 /// ```
 /// # use pointsman::round::*;
 /// use pointsman::action::policy::{PolicySettings, build};
-/// # let arm = |name| Candidate { mode: Mode::Single, arm: ArmId::new(name).unwrap(), cost_usd: 0.001 };
-/// # let context = Context {
-/// #     embedding: Embedding::new(vec![1.0, 0.0]).unwrap(), domain: Domain::unknown(), neighbours: vec![],
-/// #     recall: Recall::Ok, candidates: vec![arm("a"), arm("b")],
-/// # };
+/// # let arm = |name| Candidate::new(Mode::Single, ArmId::new(name).unwrap(), 0.001);
+/// # let embedding = Embedding::new(vec![1.0, 0.0]).unwrap();
+/// # let context = Context::new(embedding, Domain::unknown(), vec![arm("a"), arm("b")]);
 /// let policy = build("ensemble", &PolicySettings::default()).unwrap();
 /// let opinion = policy.decide(&context, 7).unwrap();
 /// assert!((opinion.voters.iter().map(|voter| voter.weight).sum::<f64>() - 1.0).abs() < 1e-9);
@@ -64,12 +69,39 @@ pub struct EnsembleSettings {
     pub ratio_max: f64,
 }
 
+/// The vote as stored.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    domains: BTreeMap<Domain, Arc<Standing>>,
+    /// Each voter's name and state, in order.
+    voters: Vec<(String, Value)>,
+}
+
 /// The voters' weights in one domain.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Standing {
     weights: Vec<f64>,
     rounds: f64,
     utility_sum: f64,
+}
+
+impl EnsembleSettings {
+    pub(super) fn check(&self, checks: &mut Checks) {
+        checks.number("floor", self.floor, 1e-6, 1.0);
+        checks.number("rate", self.rate, 0.0, 10.0);
+        checks.number("share", self.share, 0.0, 1.0);
+        checks.number("ratio_max", self.ratio_max, 1.0, LARGE);
+    }
+}
+
+impl Standing {
+    fn is_sound(&self, voters: usize) -> bool {
+        let right = |weight: &f64| (0.0..=1.0).contains(weight);
+        self.weights.len() == voters
+            && self.weights.iter().all(right)
+            && (0.0..1e15).contains(&self.rounds)
+            && self.utility_sum.abs() <= self.rounds * (1.0 + 1e-6) + 1e-6
+    }
 }
 
 impl Ensemble {
@@ -88,16 +120,22 @@ impl Ensemble {
     }
 
     fn reweigh(&mut self, round: &LearntRound<'_>, utility: f64) {
+        let known = self.domains.len() < DOMAINS_MAX || self.domains.contains_key(&round.context.domain);
+        let (Some(taken), true, true) = (round.place(), known, round.propensity > 0.0) else { return };
         let ours =
             round.voters.iter().map(|view| view.policy.as_str()).eq(self.voters.iter().map(|voter| voter.name()));
-        let taken = round.context.candidates.iter().position(|c| c.mode == round.mode && c.arm == *round.arm);
-        let known = self.domains.len() < DOMAINS_MAX || self.domains.contains_key(&round.context.domain);
-        let (Some(taken), true, true) = (taken, ours && known, round.propensity > 0.0) else { return };
+        let asked;
+        let views = if ours {
+            round.voters
+        } else {
+            (asked, _) = self.ask(round.context, round.seed);
+            &asked
+        };
         let start = || Arc::new(Standing { weights: self.start.clone(), rounds: 0.0, utility_sum: 0.0 });
         let standing = Arc::make_mut(self.domains.entry(round.context.domain.clone()).or_insert_with(start));
         if standing.rounds > 0.0 {
-            let gain = utility - standing.utility_sum / standing.rounds;
-            for (weight, view) in standing.weights.iter_mut().zip(round.voters) {
+            let gain = round.trust * (utility - standing.utility_sum / standing.rounds);
+            for (weight, view) in standing.weights.iter_mut().zip(views) {
                 // A voter that failed then has no view: it neither gains nor loses.
                 let ratio = view.pmf.get(taken).map_or(1.0, |p| p / round.propensity);
                 *weight *= (self.settings.rate * ratio.min(self.settings.ratio_max) * gain).exp();
@@ -107,8 +145,22 @@ impl Ensemble {
                 *weight += self.settings.share * (start - *weight);
             }
         }
-        standing.rounds += 1.0;
-        standing.utility_sum += utility;
+        standing.rounds += round.trust;
+        standing.utility_sum += round.trust * utility;
+    }
+
+    /// Each voter's view with its weight (0 where it failed), and its opinion or error.
+    fn ask(&self, context: &Context, seed: u64) -> (Vec<VoterView>, Vec<Result<Opinion, PolicyError>>) {
+        let mut views = Vec::with_capacity(self.voters.len());
+        let mut opinions = Vec::with_capacity(self.voters.len());
+        for ((voter, weight), place) in self.voters.iter().zip(self.weights(&context.domain)).zip(0..) {
+            let voter_seed = stream(seed, Stream::Voter(place)).random();
+            let opinion = voter.decide(context, voter_seed);
+            let (pmf, weight) = opinion.as_ref().map_or((Vec::new(), 0.0), |opinion| (opinion.pmf.clone(), *weight));
+            views.push(VoterView { policy: voter.name().into(), weight, pmf });
+            opinions.push(opinion);
+        }
+        (views, opinions)
     }
 }
 
@@ -132,38 +184,71 @@ impl Policy for Ensemble {
         if context.candidates.is_empty() {
             return Err(PolicyError::NoCandidate);
         }
-        let mut views = Vec::with_capacity(self.voters.len());
-        let mut failure = PolicyError::NotFinite { policy: self.name(), what: "vote" };
-        for ((voter, weight), place) in self.voters.iter().zip(self.weights(&context.domain)).zip(0..) {
-            let voter_seed = stream(seed, Stream::Voter(place)).random();
-            let (pmf, weight) = match voter.decide(context, voter_seed) {
-                Ok(opinion) => (opinion.pmf, *weight),
-                Err(error) => {
-                    failure = error;
-                    (Vec::new(), 0.0)
-                }
-            };
-            views.push(VoterView { policy: voter.name().into(), weight, pmf });
-        }
+        let (mut views, opinions) = self.ask(context, seed);
         let total: f64 = views.iter().map(|view| view.weight).sum();
         if total <= 0.0 {
-            return Err(failure);
+            let failure = PolicyError::NotFinite { policy: self.name(), what: "vote" };
+            return Err(opinions.into_iter().find_map(Result::err).unwrap_or(failure));
         }
-        let mut pmf = vec![0.0; context.candidates.len()];
-        for view in &mut views {
+        let actions = context.candidates.len();
+        let mut opinion = Opinion { pmf: vec![0.0; actions], ..Opinion::default() };
+        let (mut expected, mut estimating) = (vec![0.0; actions], 0.0);
+        for (view, voted) in views.iter_mut().zip(opinions.into_iter().map(Result::unwrap_or_default)) {
             view.weight /= total;
-            for (p, voted) in pmf.iter_mut().zip(&view.pmf) {
-                *p += view.weight * voted;
+            opinion.pmf.iter_mut().zip(&voted.pmf).for_each(|(p, voted)| *p += view.weight * voted);
+            if !voted.expected.is_empty() {
+                estimating += view.weight;
+                expected.iter_mut().zip(&voted.expected).for_each(|(mean, voted)| *mean += view.weight * voted);
             }
+            opinion.poisoned.extend(voted.poisoned);
         }
-        let opinion = Opinion::of(self.name(), with_floor(pmf, self.settings.floor))?;
+        opinion.poisoned.sort_unstable();
+        opinion.poisoned.dedup();
+        opinion.pmf = checked(self.name(), with_floor(opinion.pmf, self.settings.floor))?;
+        if estimating > 0.0 {
+            expected.iter_mut().for_each(|mean| *mean /= estimating);
+            opinion.expected = expected;
+        }
         Ok(Opinion { voters: views, ..opinion })
     }
 
     fn learn(&mut self, round: &LearntRound<'_>) {
-        let Some(utility) = round.utility() else { return };
-        self.reweigh(round, utility);
+        if round.lesson().is_none() {
+            return;
+        }
+        if let Some(utility) = round.utility() {
+            self.reweigh(round, utility);
+        }
         self.voters.iter_mut().for_each(|voter| voter.learn(round));
+    }
+
+    fn forget(&mut self, keep: f64) {
+        self.voters.iter_mut().for_each(|voter| voter.forget(keep));
+    }
+
+    fn charge(&mut self, cost_usd: f64) {
+        self.voters.iter_mut().for_each(|voter| voter.charge(cost_usd));
+    }
+
+    fn state(&self) -> Value {
+        let voters = self.voters.iter().map(|voter| (voter.name().to_string(), voter.state()));
+        write(&Stored { domains: self.domains.clone(), voters: voters.collect() })
+    }
+
+    fn restore(&mut self, state: &Value) -> Result<Vec<Action>, StateError> {
+        let Stored { domains, voters } = read(state)?;
+        let ours = voters.iter().map(|(name, _)| name.as_str()).eq(self.voters.iter().map(|voter| voter.name()));
+        if !ours || !domains.values().all(|standing| standing.is_sound(self.voters.len())) {
+            return Err(StateError::Shape("other voters, or weights that make no sense".into()));
+        }
+        let mut poisoned = Vec::new();
+        for (voter, (_, state)) in self.voters.iter_mut().zip(&voters) {
+            poisoned.extend(voter.restore(state)?);
+        }
+        self.domains = domains;
+        poisoned.sort();
+        poisoned.dedup();
+        Ok(poisoned)
     }
 
     fn snapshot(&self) -> Box<dyn Policy> {

@@ -3,10 +3,10 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{LearntRound, Opinion, Policy};
+use super::{LearntRound, Opinion, Policy, Standings, observe};
 use crate::{
     action::sample::sample,
-    round::{ArmId, Candidate, Context, Domain, Embedding, Mode, Neighbour, Recall, RewardWeights, TaskId, TriedArm},
+    round::{ArmId, Candidate, Context, Domain, Embedding, Mode, Neighbour, RewardWeights, TaskId, TriedArm},
 };
 
 /// Arms in the environment.
@@ -20,24 +20,19 @@ const SUCCESS: [[f64; ARMS]; 3] = [[0.8, 0.5, 0.4, 0.2], [0.3, 0.4, 0.8, 0.5], [
 pub(super) struct Environment {
     rng: ChaCha8Rng,
     past: Vec<(Embedding, TriedArm)>,
+    standings: Standings,
 }
 
 /// A context with `arms` candidates that cost a dollar in a thousand.
 pub(super) fn context(arms: usize) -> Context {
-    let candidate =
-        |arm| Candidate { mode: Mode::Single, arm: ArmId::new(format!("arm-{arm}")).unwrap(), cost_usd: 0.001 };
-    Context {
-        embedding: Embedding::new(vec![1.0, 0.5, 0.0, 0.0]).unwrap(),
-        domain: Domain::unknown(),
-        neighbours: Vec::new(),
-        recall: Recall::Ok,
-        candidates: (0..arms).map(candidate).collect(),
-    }
+    let candidate = |arm| Candidate::new(Mode::Single, ArmId::new(format!("arm-{arm}")).unwrap(), 0.001);
+    let embedding = Embedding::new(vec![1.0, 0.5, 0.0, 0.0]).unwrap();
+    Context::new(embedding, Domain::unknown(), (0..arms).map(candidate).collect())
 }
 
 impl Environment {
     pub(super) fn new(seed: u64) -> Self {
-        Self { rng: ChaCha8Rng::seed_from_u64(seed), past: Vec::new() }
+        Self { rng: ChaCha8Rng::seed_from_u64(seed), past: Vec::new(), standings: Standings::default() }
     }
 
     /// The next task as a policy sees it, and each arm's probability of success.
@@ -74,24 +69,23 @@ impl Environment {
     pub(super) fn run(&mut self, policy: &mut dyn Policy, rounds: u64, weights: RewardWeights) -> f64 {
         let mut total = 0.0;
         for _ in 0..rounds {
-            let (context, success) = self.task();
+            let (mut context, success) = self.task();
+            context.weights = weights;
+            observe(&mut context, &self.standings);
             let seed = self.rng.random();
-            let Opinion { pmf, voters } = policy.decide(&context, seed).unwrap();
+            let Opinion { pmf, voters, .. } = policy.decide(&context, seed).unwrap();
             let taken = sample(&pmf, seed).unwrap();
             let score = if self.rng.random_bool(success[taken]) { 1.0 } else { 0.0 };
             let arm = context.candidates[taken].arm.clone();
             let cost_usd = context.candidates[taken].cost_usd;
-            let reward = weights.reward(score, cost_usd);
-            policy.learn(&LearntRound {
-                context: &context,
-                mode: Mode::Single,
-                arm: &arm,
+            let round = LearntRound {
                 propensity: pmf[taken],
+                seed,
                 voters: &voters,
-                score,
-                reward,
-                weights,
-            });
+                ..LearntRound::new(&context, taken, score)
+            };
+            policy.learn(&round);
+            self.standings.learn(&round);
             let tried = TriedArm { mode: Mode::Single, arm, score, cost_usd, trace: String::new() };
             self.past.push((context.embedding.clone(), tried));
             total += success[taken];

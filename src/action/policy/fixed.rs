@@ -8,11 +8,9 @@ use crate::round::{ArmId, Context};
 /// ```
 /// # use pointsman::round::*;
 /// use pointsman::action::policy::{Fixed, Policy};
-/// # let arm = |name| Candidate { mode: Mode::Single, arm: ArmId::new(name).unwrap(), cost_usd: 0.001 };
-/// # let context = Context {
-/// #     embedding: Embedding::new(vec![1.0, 0.0]).unwrap(), domain: Domain::unknown(), neighbours: vec![],
-/// #     recall: Recall::Ok, candidates: vec![arm("a"), arm("b")],
-/// # };
+/// # let arm = |name| Candidate::new(Mode::Single, ArmId::new(name).unwrap(), 0.001);
+/// # let embedding = Embedding::new(vec![1.0, 0.0]).unwrap();
+/// # let context = Context::new(embedding, Domain::unknown(), vec![arm("a"), arm("b")]);
 /// assert_eq!(Fixed::new(ArmId::new("b").unwrap()).decide(&context, 1).unwrap().pmf, [0.0, 1.0]);
 /// ```
 #[derive(Debug, Clone)]
@@ -41,7 +39,10 @@ impl Policy for Fixed {
             return Err(PolicyError::NotEligible(self.arm.clone()));
         }
         let p = |arm: &ArmId| if *arm == self.arm { 1.0 / modes as f64 } else { 0.0 };
-        Ok(Opinion { pmf: context.candidates.iter().map(|candidate| p(&candidate.arm)).collect(), voters: Vec::new() })
+        Ok(Opinion {
+            pmf: context.candidates.iter().map(|candidate| p(&candidate.arm)).collect(),
+            ..Opinion::default()
+        })
     }
 
     fn learn(&mut self, _round: &LearntRound<'_>) {}

@@ -12,9 +12,13 @@ use ndarray::{Array1, Array2};
 use rand_distr::{Distribution, StandardNormal};
 use serde::Deserialize;
 
+use serde_json::Value;
+
 use super::{
-    Action, LearntRound, Opinion, Policy, PolicyError,
-    cells::{Cell, Cells},
+    Action, LearntRound, Opinion, Policy, PolicyError, Standings, StateError,
+    card::{Checks, LARGE, TINY},
+    estimates::{Scale, checked},
+    standings::Cell,
 };
 use crate::{
     action::{
@@ -26,7 +30,7 @@ use crate::{
 
 /// Thompson sampling on a mixed-effects linear model.
 ///
-/// u = delta_d + alpha_a + gamma_ad + e; delta ~ N(0, 1/p_d), alpha ~ N(0, 1/p_a), gamma ~ N(0, 1/p_ad), e ~ N(0,
+/// y = delta_d + alpha_a + gamma_ad + e; delta ~ N(0, 1/p_d), alpha ~ N(0, 1/p_a), gamma ~ N(0, 1/p_ad), e ~ N(0,
 /// noise). With v_ad = 1/p_ad + noise/n_ad, w_ad = 1/v_ad and P_d = p_d + sum_a w_ad, the arms' marginal posterior
 /// precision is diag(p_a + sum_d w_ad) - sum_d w_d w_d^T / P_d. Deviations from the posterior mean are multiplied by
 /// a scale that falls linearly from `scale_start` to `scale_end` over `scale_rounds` rounds.
@@ -37,17 +41,13 @@ use crate::{
 /// ```
 /// # use pointsman::round::*;
 /// use pointsman::action::policy::{HybridLinear, LearntRound, Policy, PolicySettings};
-/// # let arm = |name| Candidate { mode: Mode::Single, arm: ArmId::new(name).unwrap(), cost_usd: 0.001 };
-/// # let context = Context {
-/// #     embedding: Embedding::new(vec![1.0, 0.0]).unwrap(), domain: Domain::unknown(), neighbours: vec![],
-/// #     recall: Recall::Ok, candidates: vec![arm("a"), arm("b")],
-/// # };
+/// # let arm = |name| Candidate::new(Mode::Single, ArmId::new(name).unwrap(), 0.001);
+/// # let embedding = Embedding::new(vec![1.0, 0.0]).unwrap();
+/// # let context = Context::new(embedding, Domain::unknown(), vec![arm("a"), arm("b")]);
 /// let mut policy = HybridLinear::new(PolicySettings::default().hybrid_linear, 0.02);
-/// for (candidate, score) in context.candidates.iter().zip([0.0, 1.0]).cycle().take(40) {
-///     policy.learn(&LearntRound {
-///         context: &context, mode: candidate.mode, arm: &candidate.arm, propensity: 0.5, voters: &[],
-///         score, reward: score, weights: RewardWeights { e1: 1.0, e2: 0.0 },
-///     });
+/// for round in 0..40 {
+///     let place = round % 2;
+///     policy.learn(&LearntRound::new(&context, place, place as f64));
 /// }
 /// assert_eq!(policy.decide(&context, 1).unwrap().pmf, [0.01, 0.99]);
 /// ```
@@ -55,7 +55,7 @@ use crate::{
 pub struct HybridLinear {
     settings: HybridLinearSettings,
     floor: f64,
-    cells: Cells,
+    standings: Standings,
 }
 
 /// Settings of [`HybridLinear`].
@@ -68,7 +68,7 @@ pub struct HybridLinearSettings {
     pub arm_precision: f64,
     /// p_ad: prior precision of an arm's effect in one domain, above 0.
     pub cell_precision: f64,
-    /// Variance of one round's utility around its mean, above 0.
+    /// Variance of one round's score around its mean, above 0.
     pub noise: f64,
     /// Exploration at the first round, at least 0; 1 is Thompson sampling.
     pub scale_start: f64,
@@ -96,15 +96,27 @@ struct DomainPart {
     precision: f64,
 }
 
+impl HybridLinearSettings {
+    pub(super) fn check(&self, checks: &mut Checks) {
+        checks.number("domain_precision", self.domain_precision, TINY, LARGE);
+        checks.number("arm_precision", self.arm_precision, TINY, LARGE);
+        checks.number("cell_precision", self.cell_precision, TINY, LARGE);
+        checks.number("noise", self.noise, TINY, LARGE);
+        checks.number("scale_start", self.scale_start, 0.0, 100.0);
+        checks.number("scale_end", self.scale_end, 0.0, 100.0);
+        checks.number("draws", self.draws.into(), 1.0, 4096.0);
+    }
+}
+
 impl HybridLinear {
     /// Without any rounds learnt. Each of K candidates keeps a probability of at least floor / K.
     pub fn new(settings: HybridLinearSettings, floor: f64) -> Self {
-        Self { settings, floor, cells: Cells::default() }
+        Self { settings, floor, standings: Standings::default() }
     }
 
     fn scale(&self) -> f64 {
         let HybridLinearSettings { scale_start, scale_end, scale_rounds, .. } = self.settings;
-        let share = (self.cells.rounds() as f64 / scale_rounds.max(1) as f64).min(1.0);
+        let share = (self.standings.rounds() as f64 / scale_rounds.max(1) as f64).min(1.0);
         scale_start + share * (scale_end - scale_start)
     }
 
@@ -112,6 +124,7 @@ impl HybridLinear {
         let HybridLinearSettings { domain_precision, cell_precision, noise, .. } = self.settings;
         let (mut weights, mut moment) = (Array1::zeros(places.len()), Array1::zeros(places.len()));
         for (action, cell) in cells {
+            let cell = self.standings.read(Some(cell));
             if let Some(place) = places.get(action) {
                 let weight = 1.0 / (1.0 / cell_precision + noise / cell.n);
                 weights[*place] = weight;
@@ -126,12 +139,12 @@ impl HybridLinear {
     fn posterior(&self, domain: &Domain, candidates: &[Candidate]) -> Option<Posterior> {
         let HybridLinearSettings { arm_precision, cell_precision, noise, .. } = self.settings;
         let wanted: Vec<Action> = candidates.iter().map(|c| (c.mode, c.arm.clone())).collect();
-        let known: BTreeSet<Action> = self.cells.actions().chain(&wanted).cloned().collect();
+        let known: BTreeSet<Action> = self.standings.actions().chain(&wanted).cloned().collect();
         let places: BTreeMap<Action, usize> = known.into_iter().zip(0..).collect();
         let mut precision = Array2::from_diag_elem(places.len(), arm_precision);
         let mut moment = Array1::zeros(places.len());
         let mut here = self.part(&BTreeMap::new(), &places);
-        for (other, cells) in self.cells.domains() {
+        for (other, cells) in self.standings.domains() {
             let part = self.part(cells, &places);
             let domain_mean = part.moment.sum() / part.precision;
             for (row, weight) in part.weights.iter().enumerate() {
@@ -150,7 +163,7 @@ impl HybridLinear {
         let mut shares = Array1::zeros(wanted.len());
         let mut cell_variances = Array1::zeros(wanted.len());
         for (row, action) in wanted.iter().enumerate() {
-            let cell = self.cells.cell(domain, action);
+            let cell = self.standings.cell(domain, action);
             let cell_posterior = cell_precision + cell.n / noise;
             let share = cell.n / noise / cell_posterior;
             of_arms.row_mut(row).scaled_add(share / here.precision, &here.weights);
@@ -175,24 +188,43 @@ impl Policy for HybridLinear {
     }
 
     fn decide(&self, context: &Context, seed: u64) -> Result<Opinion, PolicyError> {
+        if context.candidates.is_empty() {
+            return Err(PolicyError::NoCandidate);
+        }
         let not_finite = || PolicyError::NotFinite { policy: self.name(), what: "posterior" };
         let Posterior { mean, covariance } =
             self.posterior(&context.domain, &context.candidates).ok_or_else(not_finite)?;
         let factor = Cholesky::of(covariance.view()).ok_or_else(not_finite)?;
-        let scale = self.scale();
-        let mut normals = vec![0.0; mean.len()];
-        let pmf = counted_draws(mean.len(), self.settings.draws, seed, |rng, scores| {
+        let utility = Scale::of(context);
+        let means = context.candidates.iter().zip(&mean).map(|(candidate, mean)| utility.mean(candidate, *mean));
+        let expected: Vec<f64> = means.collect();
+        let scale = utility.width(self.scale());
+        let mut normals = vec![0.0; expected.len()];
+        let pmf = counted_draws(expected.len(), self.settings.draws, seed, |rng, scores| {
             normals.iter_mut().for_each(|normal| *normal = StandardNormal.sample(rng));
             factor.multiply(&normals, scores);
-            scores.iter_mut().zip(&mean).for_each(|(score, mean)| *score = mean + scale * *score);
+            scores.iter_mut().zip(&expected).for_each(|(score, mean)| *score = mean + scale * *score);
         });
-        Opinion::of(self.name(), pmf.and_then(|pmf| with_floor(pmf, self.floor)))
+        let pmf = checked(self.name(), pmf.and_then(|pmf| with_floor(pmf, self.floor)))?;
+        Ok(Opinion { pmf, expected, ..Opinion::default() })
     }
 
     fn learn(&mut self, round: &LearntRound<'_>) {
-        if let Some(utility) = round.utility() {
-            self.cells.learn(&round.context.domain, round.action(), utility);
-        }
+        self.standings.learn(round);
+    }
+
+    fn forget(&mut self, keep: f64) {
+        self.standings.forget(keep);
+    }
+
+    fn state(&self) -> Value {
+        self.standings.state()
+    }
+
+    fn restore(&mut self, state: &Value) -> Result<Vec<Action>, StateError> {
+        let (standings, poisoned) = Standings::from_state(state)?;
+        self.standings = standings;
+        Ok(poisoned)
     }
 
     fn snapshot(&self) -> Box<dyn Policy> {
@@ -241,7 +273,7 @@ mod tests {
         let name = |prefix: &str, number: &usize| format!("{prefix}-{number}");
         for (domain, arm, utility) in &rounds {
             let action = (Mode::Single, ArmId::new(name("arm", arm)).unwrap());
-            policy.cells.learn(&Domain::new(name("domain", domain)).unwrap(), action, *utility);
+            policy.standings.add(&Domain::new(name("domain", domain)).unwrap(), action, *utility, 1.0);
         }
         let candidates = super::super::environment::context(4).candidates;
         for domain in 0..3 {

@@ -3,39 +3,54 @@
 //! A policy is pure: no clock, no IO, no randomness of its own (a seed comes in). It never samples; `sample` does.
 //! Its state is a fold over learnt rounds, cheap to clone (parts that did not change are shared), so that deciding
 //! reads an immutable snapshot while learning goes on in one place. State is kept per (mode, arm) in ordered maps:
-//! arms may come and go, and the same rounds give the same state bit for bit.
+//! arms may come and go without touching each other's, and the same rounds give the same state bit for bit.
 //!
-//! Scale. Rewards are e1 * score + e2 * cost_usd with any e1 and e2, while priors and noise need one scale. So every
-//! policy learns [`LearntRound::utility`]: the reward divided by e1 + |e2| * (the dearest candidate's expected cost),
-//! which lies in about [-1, 1]. Within one decision the divisor is the same for all candidates, so the best reward
-//! stays the best utility; with prices far below e1 / |e2| the utility is the reward divided by e1.
+//! What is learnt. Policies estimate the *score*, which is in [0, 1] whatever a client pays for it; what a task's
+//! reward weighs is put in when the task is decided. So tenants and requests with different weights share all that was
+//! learnt. [`Estimates`] is where scores become utilities: (e1 * score + e2 * cost_usd) / (e1 + |e2| * the dearest
+//! candidate's cost), in about [-1, 1]; the divisor is the same for all candidates of a decision, so the best
+//! reward is the best utility.
 
-mod cells;
+mod arm_features;
+mod card;
 mod domain_prior;
 mod ensemble;
 #[cfg(test)]
 mod environment;
+mod estimates;
 mod features;
 mod fixed;
 mod hybrid_linear;
 mod lin_ucb;
+mod linear;
 mod memory_knn;
 mod registry;
+mod ridge;
+mod standings;
+mod state;
 #[cfg(test)]
 mod tests;
 mod uniform;
 
-use super::sample::PmfError;
-use crate::round::{ArmId, Context, Domain, Mode, RewardWeights, VoterView};
+use serde_json::Value;
 
+use crate::round::{ArmId, Context, Domain, Mode, VoterView};
+
+pub use arm_features::observe;
+pub use card::{CardError, PolicySettings, VoterSettings, lay_over};
 pub use domain_prior::{DomainPrior, DomainPriorSettings};
 pub use ensemble::{Ensemble, EnsembleSettings};
+pub use features::FeatureSettings;
 pub use fixed::Fixed;
 pub use hybrid_linear::{HybridLinear, HybridLinearSettings};
 pub use lin_ucb::{LinUcb, LinUcbSettings};
 pub use memory_knn::{MemoryKnn, MemoryKnnSettings};
-pub use registry::{NAMES, PolicySettings, RegistryError, VoterSettings, build};
+pub use registry::{NAMES, RegistryError, build};
+pub use standings::Standings;
+pub use state::StateError;
 pub use uniform::Uniform;
+
+use estimates::Estimates;
 
 /// Maps a context to a distribution over its candidates, and learns from verified rounds.
 pub trait Policy: Send + Sync {
@@ -50,11 +65,28 @@ pub trait Policy: Send + Sync {
     /// The distribution over `context.candidates`, in their order. The seed makes counted posterior draws repeatable.
     fn decide(&self, context: &Context, seed: u64) -> Result<Opinion, PolicyError>;
 
-    /// Folds one verified round into the state. A round whose reward is not finite changes nothing.
+    /// Folds one verified round into the state. A round whose score is not finite changes nothing.
     fn learn(&mut self, round: &LearntRound<'_>);
 
     /// A snapshot that shares what did not change.
     fn snapshot(&self) -> Box<dyn Policy>;
+
+    /// Multiplies the weight of all that was learnt by `keep`, in (0, 1]: what a changing world is forgotten by.
+    fn forget(&mut self, _keep: f64) {}
+
+    /// Takes note of dollars that were spent without anything to learn from.
+    fn charge(&mut self, _cost_usd: f64) {}
+
+    /// All that was learnt, as JSON; [`Value::Null`] for a policy that learns nothing.
+    fn state(&self) -> Value {
+        Value::Null
+    }
+
+    /// Takes the place of what was learnt. Actions whose numbers make no sense are left out and returned; a state of
+    /// another shape changes nothing and is an error.
+    fn restore(&mut self, _state: &Value) -> Result<Vec<Action>, StateError> {
+        Ok(Vec::new())
+    }
 
     /// The voters' names and weights in a domain, which sum to 1; empty for a policy that is no ensemble.
     fn voter_weights(&self, _domain: &Domain) -> Vec<(String, f64)> {
@@ -63,10 +95,14 @@ pub trait Policy: Send + Sync {
 }
 
 /// What a policy says of one context.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Opinion {
     /// One probability per candidate; they sum to 1.
     pub pmf: Vec<f64>,
+    /// The expected utility of each candidate; empty for a policy that estimates none.
+    pub expected: Vec<f64>,
+    /// Candidates, by place, whose estimate is not finite: they have probability 0.
+    pub poisoned: Vec<usize>,
     /// The voters behind it, for an ensemble.
     pub voters: Vec<VoterView>,
 }
@@ -82,36 +118,71 @@ pub struct LearntRound<'a> {
     pub arm: &'a ArmId,
     /// The probability with which it was drawn.
     pub propensity: f64,
+    /// The seed of the decision.
+    pub seed: u64,
     /// The voters' views in the decision.
     pub voters: &'a [VoterView],
-    /// The verified score in [0, 1].
+    /// The score in [0, 1].
     pub score: f64,
-    /// The reward, e1 * score + e2 * cost_usd.
+    /// The reward, e1 * score + e2 * cost_usd, with the context's weights.
     pub reward: f64,
-    /// The weights e1 and e2 of that reward.
-    pub weights: RewardWeights,
+    /// Dollars spent.
+    pub cost_usd: f64,
+    /// How much the score is trusted, in (0, 1]: 1 for a verified one.
+    pub trust: f64,
 }
 
 /// One action, the key of all per-arm state.
-pub(crate) type Action = (Mode, ArmId);
+pub type Action = (Mode, ArmId);
 
-impl LearntRound<'_> {
-    /// The reward on the policies' common scale: reward / (e1 + |e2| * dearest candidate's cost), cut to [-1, 1].
-    /// None when the reward is not finite or both weights are 0.
+impl<'a> LearntRound<'a> {
+    /// A trusted round in which the candidate at `place` was drawn uniformly, at its expected cost.
+    ///
+    /// # Panics
+    /// When there is no such candidate.
+    pub fn new(context: &'a Context, place: usize, score: f64) -> Self {
+        let candidate = &context.candidates[place];
+        Self {
+            context,
+            mode: candidate.mode,
+            arm: &candidate.arm,
+            propensity: 1.0 / context.candidates.len() as f64,
+            seed: 0,
+            voters: &[],
+            score,
+            reward: context.weights.reward(score, candidate.cost_usd),
+            cost_usd: candidate.cost_usd,
+            trust: 1.0,
+        }
+    }
+
+    /// The reward on the policies' common scale, in [-1, 1]. None when it is not finite or both weights are 0.
     pub fn utility(&self) -> Option<f64> {
-        utility(self.reward, &self.weights, self.context)
+        let scale = scale(self.context);
+        let utility = self.reward / scale;
+        (utility.is_finite() && scale > 0.0).then(|| utility.clamp(-1.0, 1.0))
+    }
+
+    /// What is to be learnt: the score and how much it weighs. None when one of them is out of its range.
+    fn lesson(&self) -> Option<(f64, f64)> {
+        let right = (0.0..=1.0).contains(&self.score) && self.trust > 0.0 && self.trust <= 1.0;
+        (right && self.reward.is_finite()).then_some((self.score, self.trust))
     }
 
     fn action(&self) -> Action {
         (self.mode, self.arm.clone())
     }
+
+    /// The place of what was taken among the candidates.
+    fn place(&self) -> Option<usize> {
+        self.context.candidates.iter().position(|candidate| candidate.mode == self.mode && candidate.arm == *self.arm)
+    }
 }
 
-fn utility(reward: f64, weights: &RewardWeights, context: &Context) -> Option<f64> {
+/// What rewards are divided by to become utilities: e1 + |e2| * the dearest candidate's cost.
+fn scale(context: &Context) -> f64 {
     let dearest_usd = context.candidates.iter().map(|candidate| candidate.cost_usd).fold(0.0, f64::max);
-    let scale = weights.e1 + weights.e2.abs() * dearest_usd;
-    let utility = reward / scale;
-    (utility.is_finite() && scale > 0.0).then(|| utility.clamp(-1.0, 1.0))
+    context.weights.e1 + context.weights.e2.abs() * dearest_usd
 }
 
 /// Why a policy has no opinion. The router then falls back to uniform, and says so.
@@ -131,16 +202,4 @@ pub enum PolicyError {
     /// The policy's only arm is not among the candidates.
     #[error("arm {0} is not eligible")]
     NotEligible(ArmId),
-}
-
-impl Opinion {
-    /// The opinion of a policy without voters, from the outcome of an exploration rule.
-    fn of(policy: &'static str, pmf: Result<Vec<f64>, PmfError>) -> Result<Self, PolicyError> {
-        match pmf {
-            Ok(pmf) => Ok(Self { pmf, voters: Vec::new() }),
-            Err(PmfError::Empty) => Err(PolicyError::NoCandidate),
-            Err(PmfError::NotFinite) => Err(PolicyError::NotFinite { policy, what: "score" }),
-            Err(PmfError::Negative | PmfError::Sum(_)) => Err(PolicyError::NotFinite { policy, what: "probability" }),
-        }
-    }
 }

@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use super::{
-    Policy, PolicyError, PolicySettings, build,
+    LearntRound, Policy, PolicyError, PolicySettings, build,
     environment::{ARMS, Environment, context},
 };
 use crate::{
     action::sample::{normalised, sample},
-    round::{Candidate, Context, Domain, RewardWeights},
+    round::{Context, Domain, RewardWeights},
 };
 
 const LEARNERS: [&str; 5] = ["lin_ucb", "memory_knn", "domain_prior", "hybrid_linear", "ensemble"];
@@ -70,22 +70,13 @@ fn costs_alone_teach_the_cheap_arm() {
     let weights = RewardWeights { e1: 0.0, e2: -1.0 };
     let mut context = context(2);
     context.candidates[0].cost_usd = 0.002;
+    context.weights = weights;
     for name in LEARNERS {
         let mut policy = policy(name);
         for seed in 0..200 {
             let opinion = policy.decide(&context, seed).unwrap();
-            let taken = &context.candidates[sample(&opinion.pmf, seed).unwrap()];
-            let reward = weights.reward(1.0, taken.cost_usd);
-            let round = super::LearntRound {
-                context: &context,
-                mode: taken.mode,
-                arm: &taken.arm,
-                propensity: 0.5,
-                voters: &opinion.voters,
-                score: 1.0,
-                reward,
-                weights,
-            };
+            let place = sample(&opinion.pmf, seed).unwrap();
+            let round = LearntRound { voters: &opinion.voters, ..LearntRound::new(&context, place, 1.0) };
             policy.learn(&round);
         }
         let pmf = policy.decide(&context, 1).unwrap().pmf;
@@ -129,6 +120,24 @@ fn the_same_rounds_give_the_same_probabilities_bit_for_bit() {
 }
 
 #[test]
+fn a_stored_state_decides_and_learns_on_bit_for_bit() {
+    for name in LEARNERS {
+        let mut first = policy(name);
+        Environment::new(14).run(first.as_mut(), 300, SCORE_ONLY);
+        first.forget(0.99);
+        let state = serde_json::from_str(&first.state().to_string()).unwrap();
+        let mut second = policy(name);
+        assert!(second.restore(&state).unwrap().is_empty());
+        for policy in [&mut first, &mut second] {
+            Environment::new(15).run(policy.as_mut(), 100, SCORE_ONLY);
+        }
+        let (context, _) = Environment::new(16).task();
+        assert_eq!(bits(first.as_ref(), &context), bits(second.as_ref(), &context), "{name}");
+        assert!(policy(name).restore(&serde_json::json!({"rounds": "many"})).is_err(), "{name}");
+    }
+}
+
+#[test]
 fn learning_does_not_change_an_earlier_snapshot() {
     let mut tasks = Environment::new(11);
     let contexts: Vec<Context> = (0..12).map(|_| tasks.task().0).collect();
@@ -156,25 +165,14 @@ fn nothing_to_choose_from_is_an_error() {
 }
 
 #[test]
-fn a_reward_that_is_not_finite_changes_nothing() {
+fn a_score_or_a_trust_out_of_range_changes_nothing() {
     let context = context(3);
     for name in LEARNERS {
         let mut policy = policy(name);
         let before = bits(policy.as_ref(), &context);
-        for reward in [f64::NAN, f64::INFINITY] {
-            let Candidate { mode, arm, .. } = &context.candidates[0];
-            let (mode, propensity, voters) = (*mode, 0.5, &[]);
-            let weights = SCORE_ONLY;
-            policy.learn(&super::LearntRound {
-                context: &context,
-                mode,
-                arm,
-                propensity,
-                voters,
-                score: 0.5,
-                reward,
-                weights,
-            });
+        for bad in [f64::NAN, f64::INFINITY, -1.0, 1.5] {
+            policy.learn(&LearntRound { voters: &[], ..LearntRound::new(&context, 0, bad) });
+            policy.learn(&LearntRound { trust: bad, ..LearntRound::new(&context, 0, 0.5) });
         }
         assert_eq!(before, bits(policy.as_ref(), &context), "{name}");
     }
@@ -210,7 +208,7 @@ fn the_vote_moves_to_the_voter_that_earns_more() {
     settings.voters.truncate(2);
     settings.voters[0].policy = "fixed:arm-0".into();
     settings.voters[1].policy = "fixed:arm-3".into();
-    settings.voters.iter_mut().for_each(|voter| voter.weight = 1.0);
+    settings.voters.iter_mut().for_each(|voter| voter.weight = 0.5);
     let mut ensemble = build("ensemble", &settings).unwrap();
     Environment::new(13).run(ensemble.as_mut(), 2_000, SCORE_ONLY);
     let weight = |domain: &str| ensemble.voter_weights(&Domain::new(domain).unwrap())[0].1;

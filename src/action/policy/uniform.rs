@@ -8,11 +8,9 @@ use crate::round::Context;
 /// ```
 /// # use pointsman::round::*;
 /// use pointsman::action::policy::{Policy, Uniform};
-/// # let arm = |name| Candidate { mode: Mode::Single, arm: ArmId::new(name).unwrap(), cost_usd: 0.001 };
-/// # let context = Context {
-/// #     embedding: Embedding::new(vec![1.0, 0.0]).unwrap(), domain: Domain::unknown(), neighbours: vec![],
-/// #     recall: Recall::Ok, candidates: vec![arm("a"), arm("b")],
-/// # };
+/// # let arm = |name| Candidate::new(Mode::Single, ArmId::new(name).unwrap(), 0.001);
+/// # let embedding = Embedding::new(vec![1.0, 0.0]).unwrap();
+/// # let context = Context::new(embedding, Domain::unknown(), vec![arm("a"), arm("b")]);
 /// assert_eq!(Uniform.decide(&context, 1).unwrap().pmf, [0.5, 0.5]);
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,7 +26,7 @@ impl Policy for Uniform {
             return Err(PolicyError::NoCandidate);
         }
         let p = 1.0 / context.candidates.len() as f64;
-        Ok(Opinion { pmf: vec![p; context.candidates.len()], voters: Vec::new() })
+        Ok(Opinion { pmf: vec![p; context.candidates.len()], ..Opinion::default() })
     }
 
     fn learn(&mut self, _round: &LearntRound<'_>) {}

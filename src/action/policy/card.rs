@@ -1,0 +1,209 @@
+//! Policy cards: one TOML file that says which policy acts, who votes in it and with what settings.
+//!
+//! A card is laid over the compiled-in default one key by key, so it states only what it changes. Unknown keys,
+//! numbers out of range and weights that do not sum to 1 are refused, all together.
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::{
+    DomainPriorSettings, EnsembleSettings, FeatureSettings, HybridLinearSettings, LinUcbSettings, MemoryKnnSettings,
+    features::TEXT_DIMENSIONS_MAX, registry::build,
+};
+
+const DEFAULT_CARD: &str = include_str!("../../../policies/default.toml");
+
+/// The least positive setting.
+pub(super) const TINY: f64 = 1e-9;
+/// The largest setting.
+pub(super) const LARGE: f64 = 1e9;
+/// How far from 1 the voters' weights may sum.
+const WEIGHTS_TOLERANCE: f64 = 1e-6;
+
+/// A checked policy card.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicySettings {
+    /// The card's name.
+    pub name: String,
+    /// Raised when a change makes the same state decide differently.
+    pub version: u32,
+    /// The policy that acts.
+    pub policy: String,
+    /// Where the methods come from.
+    pub citations: Vec<String>,
+    /// Uniform share of a learner that runs by itself, in [0, 1].
+    pub floor: f64,
+    /// The vote.
+    pub ensemble: EnsembleSettings,
+    /// Who votes, in order; at least one. The weights sum to 1.
+    pub voters: Vec<VoterSettings>,
+    /// What the linear policies see.
+    pub features: FeatureSettings,
+    /// Settings of `hybrid_linear`.
+    pub hybrid_linear: HybridLinearSettings,
+    /// Settings of `domain_prior`.
+    pub domain_prior: DomainPriorSettings,
+    /// Settings of `memory_knn`.
+    pub memory_knn: MemoryKnnSettings,
+    /// Settings of `lin_ucb`.
+    pub lin_ucb: LinUcbSettings,
+}
+
+/// One voter of the ensemble.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VoterSettings {
+    /// Any registered policy but the ensemble itself.
+    pub policy: String,
+    /// Its starting weight, above 0.
+    pub weight: f64,
+}
+
+/// Why a card is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CardError {
+    /// The card is not TOML of the right shape.
+    #[error("the policy card cannot be read: {0}")]
+    Shape(String),
+    /// Settings are out of range; every one is listed.
+    #[error("the policy card is out of range: {}", .0.join("; "))]
+    Range(Vec<String>),
+}
+
+/// Collects what is out of range, under the section's name.
+pub(super) struct Checks {
+    section: &'static str,
+    problems: Vec<String>,
+}
+
+impl Checks {
+    /// The section that the next numbers are in; empty for the card's top.
+    fn section(&mut self, section: &'static str) -> &mut Self {
+        self.section = section;
+        self
+    }
+
+    /// A number must be in a range, both ends included.
+    pub(super) fn number(&mut self, key: &str, value: f64, least: f64, most: f64) {
+        if !(least..=most).contains(&value) {
+            let dot = if self.section.is_empty() { "" } else { "." };
+            self.problems.push(format!("{}{dot}{key} = {value} must be from {least} to {most}", self.section));
+        }
+    }
+}
+
+impl Default for PolicySettings {
+    /// The compiled-in card, `policies/default.toml`.
+    fn default() -> Self {
+        Self::parse("").expect("the compiled-in card is valid: a test parses it")
+    }
+}
+
+impl PolicySettings {
+    /// Reads a card, lays it over the default one and checks the result.
+    ///
+    /// ```
+    /// use pointsman::action::policy::PolicySettings;
+    /// let card = PolicySettings::parse("name = \"wide\"\n[lin_ucb]\nalpha = 2.0").unwrap();
+    /// assert_eq!((card.lin_ucb.alpha, card.lin_ucb.l2), (2.0, 1.0));
+    /// assert!(PolicySettings::parse("[lin_ucb]\nalfa = 2.0").unwrap_err().to_string().contains("alfa"));
+    /// ```
+    pub fn parse(card: &str) -> Result<Self, CardError> {
+        let shape = |error: &dyn std::fmt::Display| {
+            CardError::Shape(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
+        };
+        let mut table: Table = DEFAULT_CARD.parse().expect("the compiled-in card is TOML: a test parses it");
+        lay_over(&mut table, card.parse().map_err(|error: toml::de::Error| shape(&error))?);
+        let settings: Self = table.try_into().map_err(|error: toml::de::Error| shape(&error))?;
+        let problems = settings.problems();
+        if problems.is_empty() { Ok(settings) } else { Err(CardError::Range(problems)) }
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let mut checks = Checks { section: "", problems: Vec::new() };
+        checks.number("floor", self.floor, 0.0, 1.0);
+        self.ensemble.check(checks.section("ensemble"));
+        self.features.check(checks.section("features"));
+        self.hybrid_linear.check(checks.section("hybrid_linear"));
+        self.domain_prior.check(checks.section("domain_prior"));
+        self.memory_knn.check(checks.section("memory_knn"));
+        self.lin_ucb.check(checks.section("lin_ucb"));
+        let mut problems = checks.problems;
+        if self.voters.is_empty() {
+            problems.push("voters must name at least one policy".into());
+        }
+        for (place, VoterSettings { policy, weight }) in self.voters.iter().enumerate() {
+            if !(TINY..=1.0).contains(weight) {
+                problems.push(format!("voters[{place}].weight = {weight} must be above 0 and at most 1"));
+            }
+            if policy.ends_with("ensemble") {
+                problems.push(format!("voters[{place}].policy: the ensemble cannot vote in itself"));
+            } else if let Err(error) = build(policy, self) {
+                problems.push(format!("voters[{place}].policy: {error}"));
+            }
+        }
+        let sum: f64 = self.voters.iter().map(|voter| voter.weight).sum();
+        if !self.voters.is_empty() && (sum - 1.0).abs() > WEIGHTS_TOLERANCE {
+            problems.push(format!("the voters' weights sum to {sum}, they must sum to 1"));
+        }
+        if problems.is_empty()
+            && let Err(error) = build(&self.policy, self)
+        {
+            problems.push(format!("policy: {error}"));
+        }
+        problems
+    }
+}
+
+impl FeatureSettings {
+    fn check(&self, checks: &mut Checks) {
+        checks.number("domain_scale", self.domain_scale, 0.0, 10.0);
+        checks.number("text_scale", self.text_scale, 0.0, 10.0);
+        checks.number("text_dimensions", self.text_dimensions as f64, 1.0, TEXT_DIMENSIONS_MAX as f64);
+        checks.number("arm_scale", self.arm_scale, 0.0, 10.0);
+    }
+}
+
+/// Lays one TOML table over another: tables are merged key by key, everything else is replaced.
+pub fn lay_over(below: &mut Table, above: Table) {
+    for (key, value) in above {
+        match (below.get_mut(&key), value) {
+            (Some(Value::Table(inner)), Value::Table(outer)) => lay_over(inner, outer),
+            (_, value) => {
+                below.insert(key, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_states_only_what_it_changes() {
+        let card = PolicySettings::parse("name = \"mine\"\n[domain_prior]\nscale = 0.25").unwrap();
+        let default = PolicySettings::default();
+        assert_eq!((card.name.as_str(), card.domain_prior.scale), ("mine", 0.25));
+        assert_eq!((card.voters, card.domain_prior.noise), (default.voters, default.domain_prior.noise));
+    }
+
+    #[test]
+    fn what_is_not_toml_or_an_unknown_key_is_refused() {
+        for card in ["name = ", "colour = 1", "[lin_ucb]\nalfa = 1.0", "voters = 3", "[[voters]]\npolicy = \"uniform\""]
+        {
+            assert!(matches!(PolicySettings::parse(card), Err(CardError::Shape(_))), "{card}");
+        }
+    }
+
+    #[test]
+    fn every_number_out_of_range_is_reported_at_once() {
+        let card = "floor = 2\npolicy = \"linucb\"\nvoters = [{ policy = \"ensemble\", weight = 0.5 }]
+            [ensemble]\nratio_max = 0.5\n[lin_ucb]\nl2 = nan";
+        let Err(CardError::Range(problems)) = PolicySettings::parse(card) else { panic!("accepted") };
+        assert_eq!(problems.len(), 5, "{problems:#?}");
+        let Err(CardError::Range(problems)) = PolicySettings::parse("policy = \"linucb\"") else { panic!("accepted") };
+        assert!(problems[0].contains("choose one of"), "{problems:?}");
+    }
+}
