@@ -10,6 +10,7 @@ use super::{
     DomainPriorSettings, EnsembleSettings, FeatureSettings, HybridLinearSettings, LinUcbSettings, MemoryKnnSettings,
     features::TEXT_DIMENSIONS_MAX, registry::build,
 };
+use crate::action::wrap::{AffinitySettings, BudgetSettings, DiscountSettings, NewArmSettings};
 
 const DEFAULT_CARD: &str = include_str!("../../../policies/default.toml");
 
@@ -38,6 +39,14 @@ pub struct PolicySettings {
     pub ensemble: EnsembleSettings,
     /// Who votes, in order; at least one. The weights sum to 1.
     pub voters: Vec<VoterSettings>,
+    /// Settings of the wrapper `affinity:`.
+    pub affinity: AffinitySettings,
+    /// Settings of the wrapper `budget:`.
+    pub budget: BudgetSettings,
+    /// Settings of the wrapper `discount:`.
+    pub discount: DiscountSettings,
+    /// Settings of the wrapper `new_arm:`.
+    pub new_arm: NewArmSettings,
     /// What the linear policies see.
     pub features: FeatureSettings,
     /// Settings of `hybrid_linear`.
@@ -72,7 +81,7 @@ pub enum CardError {
 }
 
 /// Collects what is out of range, under the section's name.
-pub(super) struct Checks {
+pub(in crate::action) struct Checks {
     section: &'static str,
     problems: Vec<String>,
 }
@@ -85,7 +94,7 @@ impl Checks {
     }
 
     /// A number must be in a range, both ends included.
-    pub(super) fn number(&mut self, key: &str, value: f64, least: f64, most: f64) {
+    pub(in crate::action) fn number(&mut self, key: &str, value: f64, least: f64, most: f64) {
         if !(least..=most).contains(&value) {
             let dot = if self.section.is_empty() { "" } else { "." };
             self.problems.push(format!("{}{dot}{key} = {value} must be from {least} to {most}", self.section));
@@ -124,6 +133,10 @@ impl PolicySettings {
         let mut checks = Checks { section: "", problems: Vec::new() };
         checks.number("floor", self.floor, 0.0, 1.0);
         self.ensemble.check(checks.section("ensemble"));
+        self.affinity.check(checks.section("affinity"));
+        self.budget.check(checks.section("budget"));
+        self.discount.check(checks.section("discount"));
+        self.new_arm.check(checks.section("new_arm"));
         self.features.check(checks.section("features"));
         self.hybrid_linear.check(checks.section("hybrid_linear"));
         self.domain_prior.check(checks.section("domain_prior"));

@@ -10,33 +10,33 @@ use crate::{
 };
 
 /// Arms in the environment.
-pub(super) const ARMS: usize = 4;
+pub(in crate::action) const ARMS: usize = 4;
 
 /// Probability that arm a solves a task of domain d; the last domain's best arm depends on the sign of the text's
 /// first coordinate, which no domain statistic can see.
 const SUCCESS: [[f64; ARMS]; 3] = [[0.8, 0.5, 0.4, 0.2], [0.3, 0.4, 0.8, 0.5], [0.2, 0.5, 0.3, 0.5]];
 
 /// A stream of tasks and the memory of past ones.
-pub(super) struct Environment {
+pub(in crate::action) struct Environment {
     rng: ChaCha8Rng,
     past: Vec<(Embedding, TriedArm)>,
     standings: Standings,
 }
 
 /// A context with `arms` candidates that cost a dollar in a thousand.
-pub(super) fn context(arms: usize) -> Context {
+pub(in crate::action) fn context(arms: usize) -> Context {
     let candidate = |arm| Candidate::new(Mode::Single, ArmId::new(format!("arm-{arm}")).unwrap(), 0.001);
     let embedding = Embedding::new(vec![1.0, 0.5, 0.0, 0.0]).unwrap();
     Context::new(embedding, Domain::unknown(), (0..arms).map(candidate).collect())
 }
 
 impl Environment {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(in crate::action) fn new(seed: u64) -> Self {
         Self { rng: ChaCha8Rng::seed_from_u64(seed), past: Vec::new(), standings: Standings::default() }
     }
 
     /// The next task as a policy sees it, and each arm's probability of success.
-    pub(super) fn task(&mut self) -> (Context, [f64; ARMS]) {
+    pub(in crate::action) fn task(&mut self) -> (Context, [f64; ARMS]) {
         let domain = self.rng.random_range(0..SUCCESS.len());
         let sign = if self.rng.random() { 1.0 } else { -1.0 };
         let mut text: Vec<f32> = (0..8).map(|_| self.rng.random_range(-0.2..0.2)).collect();
@@ -66,7 +66,7 @@ impl Environment {
     }
 
     /// Runs a policy for `rounds` rounds with reward = `weights.e1` * score; the mean probability of success it got.
-    pub(super) fn run(&mut self, policy: &mut dyn Policy, rounds: u64, weights: RewardWeights) -> f64 {
+    pub(in crate::action) fn run(&mut self, policy: &mut dyn Policy, rounds: u64, weights: RewardWeights) -> f64 {
         let mut total = 0.0;
         for _ in 0..rounds {
             let (mut context, success) = self.task();

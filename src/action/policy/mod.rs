@@ -16,7 +16,7 @@ mod card;
 mod domain_prior;
 mod ensemble;
 #[cfg(test)]
-mod environment;
+pub(in crate::action) mod environment;
 mod estimates;
 mod features;
 mod fixed;
@@ -45,11 +45,12 @@ pub use fixed::Fixed;
 pub use hybrid_linear::{HybridLinear, HybridLinearSettings};
 pub use lin_ucb::{LinUcb, LinUcbSettings};
 pub use memory_knn::{MemoryKnn, MemoryKnnSettings};
-pub use registry::{NAMES, RegistryError, build};
+pub use registry::{NAMES, RegistryError, WRAPPERS, build};
 pub use standings::Standings;
 pub use state::StateError;
 pub use uniform::Uniform;
 
+pub(in crate::action) use card::Checks;
 use estimates::Estimates;
 
 /// Maps a context to a distribution over its candidates, and learns from verified rounds.

@@ -1,19 +1,29 @@
 //! Policies by name, with the settings of a policy card.
 //!
-//! Any learner can run alone (`lin_ucb`) or vote in the `ensemble`.
+//! Any learner can run alone (`lin_ucb`) or vote in the `ensemble`, and any of them can be wrapped (`discount:lin_ucb`).
 
 use super::{DomainPrior, Ensemble, Fixed, HybridLinear, LinUcb, MemoryKnn, Policy, PolicySettings, Uniform};
-use crate::round::ArmId;
+use crate::{
+    action::wrap::{Affinity, Budget, Discount, NewArm, Wrapped},
+    round::ArmId,
+};
 
 /// The names that [`build`] knows; `fixed:ARM` takes an arm's id.
 pub const NAMES: [&str; 7] =
     ["uniform", "fixed:ARM", "lin_ucb", "memory_knn", "domain_prior", "hybrid_linear", "ensemble"];
 
+/// The wrappers, which go before a name: `discount:lin_ucb`, or several, outermost first.
+pub const WRAPPERS: [&str; 4] = ["affinity", "budget", "discount", "new_arm"];
+
 /// Why there is no such policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
     /// The name is not registered.
-    #[error("there is no policy {0:?}; choose one of {names}", names = NAMES.join(", "))]
+    #[error(
+        "there is no policy {0:?}; choose one of {names}, with any of {wrappers} before it",
+        names = NAMES.join(", "),
+        wrappers = WRAPPERS.map(|name| format!("{name}:")).join(" ")
+    )]
     Unknown(String),
     /// The arm after `fixed:` is no arm's name.
     #[error("fixed:ARM needs an arm's id: {0}")]
@@ -27,9 +37,19 @@ pub enum RegistryError {
 /// let settings = PolicySettings::default();
 /// assert_eq!(build("lin_ucb", &settings).unwrap().name(), "lin_ucb");
 /// assert_eq!(build("fixed:gpt-5-mini", &settings).unwrap().name(), "fixed");
+/// assert_eq!(build("discount:lin_ucb", &settings).unwrap().name(), "lin_ucb");
 /// assert!(build("oracle", &settings).is_err());
 /// ```
 pub fn build(name: &str, settings: &PolicySettings) -> Result<Box<dyn Policy>, RegistryError> {
+    if let Some((wrapper, inner)) = name.split_once(':').filter(|(wrapper, _)| WRAPPERS.contains(wrapper)) {
+        let inner = build(inner, settings)?;
+        return Ok(match wrapper {
+            "affinity" => Box::new(Wrapped::new(Affinity::new(settings.affinity), inner)),
+            "budget" => Box::new(Wrapped::new(Budget::new(settings.budget), inner)),
+            "discount" => Box::new(Wrapped::new(Discount::new(settings.discount), inner)),
+            _ => Box::new(Wrapped::new(NewArm::new(settings.new_arm), inner)),
+        });
+    }
     if name != "ensemble" {
         return single(name, settings, settings.floor);
     }
