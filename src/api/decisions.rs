@@ -20,16 +20,16 @@ pub(super) async fn explain(State(state): State<ApiState>, Path(id): Path<String
         Recall::Ok => ("ok", None),
         Recall::Unavailable(reason) => ("unavailable", Some(reason.clone())),
     };
-    let voter = |view: &VoterView| {
-        let shares = context.candidates.iter().zip(&view.pmf);
-        let pmf: Vec<_> =
-            shares.map(|(candidate, p)| json!({"mode": candidate.mode, "arm": candidate.arm, "p": p})).collect();
-        json!({"policy": view.policy, "weight": view.weight, "pmf": pmf})
+    let shares = |pmf: &[f64]| -> Vec<Value> {
+        let shares = context.candidates.iter().zip(pmf);
+        shares.map(|(candidate, p)| json!({"mode": candidate.mode, "arm": candidate.arm, "p": p})).collect()
     };
+    let voter = |view: &VoterView| json!({"policy": view.policy, "weight": view.weight, "pmf": shares(&view.pmf)});
     Ok(Json(json!({
         "task": {
             "id": task.id,
             "domain": task.domain,
+            "tenant": task.tenant,
             "prompt": task.prompt(),
             "messages": task.messages,
             "metadata": task.metadata,
@@ -42,6 +42,10 @@ pub(super) async fn explain(State(state): State<ApiState>, Path(id): Path<String
             "recall_error": recall_error,
             "neighbours": context.neighbours,
             "candidates": context.candidates,
+            "masked": observed.masked,
+            "session": task.session,
+            "session_last": context.last,
+            "reward": context.weights,
         },
         "decision": {
             "id": decision.id,
@@ -55,6 +59,7 @@ pub(super) async fn explain(State(state): State<ApiState>, Path(id): Path<String
             "seed": decision.seed.to_string(),
             "pmf": decision.pmf,
             "voters": decision.voters.iter().map(voter).collect::<Vec<_>>(),
+            "shadow": decision.shadow.as_ref().map(|shadow| json!({"policy": shadow.policy, "pmf": shares(&shadow.pmf)})),
         },
         "outcome": outcome,
         "feedback": feedback,

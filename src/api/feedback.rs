@@ -6,13 +6,15 @@ use serde::{Deserialize, Serialize};
 use super::{ApiState, Problem, request::Body};
 use crate::{
     round::{DecisionId, Feedback},
-    router::ClientFeedback,
+    router::{ClientFeedback, ClientSource},
 };
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FeedbackRequest {
     decision_id: String,
+    #[serde(default)]
+    source: ClientSource,
     #[serde(default)]
     score: Option<f64>,
     #[serde(default)]
@@ -37,6 +39,7 @@ pub(super) async fn give(
 ) -> Result<Json<FeedbackAnswer>, Problem> {
     let said = ClientFeedback {
         decision_id: request.decision_id.parse::<DecisionId>()?,
+        source: request.source,
         score: request.score,
         output: request.output,
         cost_usd: request.cost_usd,

@@ -3,12 +3,14 @@
 //! Handlers check and translate; the router does the work. Every error is an RFC 9457 problem document that says
 //! what to do.
 
+mod arms;
 mod decisions;
 mod events;
 mod feedback;
 mod memory;
 mod ops;
 mod origin;
+mod policies;
 mod problem;
 mod regret;
 mod request;
@@ -23,7 +25,7 @@ use axum::{
     extract::{DefaultBodyLimit, MatchedPath, Request},
     middleware::{self, Next},
     response::Response,
-    routing::{get, post},
+    routing::{self, get, post},
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
@@ -87,6 +89,12 @@ pub fn routes(state: ApiState) -> Routes {
         .route("/v1/memory/snapshots", get(memory::list).post(memory::create))
         .route("/v1/memory/snapshots/{name}/verify", post(memory::verify))
         .route("/v1/memory/snapshots/{name}/restore", post(memory::restore))
+        .route("/v1/arms", get(arms::list).post(arms::add))
+        .route("/v1/arms/{*arm}", routing::patch(arms::patch).delete(arms::remove))
+        .route("/v1/policies", get(policies::list))
+        .route("/v1/policies/promote", post(policies::promote))
+        .route("/v1/policies/shadow", post(policies::shadow))
+        .route("/v1/policies/rollback", post(policies::roll_back))
         .route("/healthz", get(ops::healthz))
         .route("/readyz", get(ops::readyz))
         .route("/metrics", get(ops::metrics))

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    round::Invalid,
+    round::{Invalid, MaskReason, Masked},
     router::{CatalogueError, EmbeddingError, JournalError, MemoryError, RouterError, SnapshotError},
 };
 
@@ -107,10 +107,22 @@ impl From<Invalid> for Problem {
 impl From<RouterError> for Problem {
     fn from(error: RouterError) -> Self {
         let detail = error.to_string();
+        let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
         match error {
             RouterError::Invalid(invalid) => invalid.into(),
-            RouterError::Arm(CatalogueError::Unknown { .. } | CatalogueError::Twice(_)) => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown-arm", "There is no such arm", detail)
+            RouterError::Arm(error) => arm(&error, detail),
+            RouterError::BadArm(_) => Self::new(unprocessable, "invalid-arm", "The arm cannot be made", detail),
+            RouterError::UnknownTenant { .. } => {
+                Self::new(unprocessable, "unknown-tenant", "There is no such tenant", detail)
+            }
+            RouterError::UnknownCard { .. } => {
+                Self::new(StatusCode::NOT_FOUND, "unknown-card", "There is no such policy card", detail)
+            }
+            RouterError::BadCard { .. } | RouterError::Card(_) => {
+                Self::new(unprocessable, "invalid-card", "The policy card cannot be used", detail)
+            }
+            RouterError::NothingToRollBack => {
+                Self::new(StatusCode::CONFLICT, "nothing-to-roll-back", "There is no earlier policy", detail)
             }
             RouterError::UnknownDomain { .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown-domain", "There is no such domain", detail)
@@ -129,6 +141,20 @@ impl From<RouterError> for Problem {
             RouterError::Memory(error) => memory(&error, detail),
             RouterError::Snapshot(error) => error.into(),
             RouterError::Internal(_) => Problem::internal(&detail),
+        }
+    }
+}
+
+fn arm(error: &CatalogueError, detail: String) -> Problem {
+    let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
+    match error {
+        CatalogueError::Unknown { .. } => Problem::new(unprocessable, "unknown-arm", "There is no such arm", detail),
+        CatalogueError::Twice(_) => Problem::new(StatusCode::CONFLICT, "arm-exists", "The name is taken", detail),
+        CatalogueError::Last(_) => Problem::new(StatusCode::CONFLICT, "last-arm", "One arm must be left", detail),
+        CatalogueError::NoneEligible(masked) => {
+            let by_task = |masked: &Masked| matches!(masked.why, MaskReason::Lacks(_) | MaskReason::TooDear);
+            let status = if masked.iter().any(by_task) { unprocessable } else { StatusCode::SERVICE_UNAVAILABLE };
+            Problem::new(status, "no-eligible-arm", "No arm may be chosen for the task", detail)
         }
     }
 }
@@ -221,7 +247,7 @@ pub(super) async fn wrong_method() -> Problem {
         StatusCode::METHOD_NOT_ALLOWED,
         "method-not-allowed",
         "The route takes another method",
-        "tasks, routes and feedback are POSTed, snapshots PUT and DELETEd, everything else is fetched with GET",
+        "what is run or changed is POSTed, snapshots are PUT, arms PATCHed, both DELETEd, and everything is fetched with GET",
     )
 }
 

@@ -8,7 +8,9 @@ use axum::{
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::Problem;
-use crate::round::{Constraints, Domain, IdempotencyKey, Invalid, Message, Metadata, RewardWeights, Task, TaskId};
+use crate::round::{
+    Constraints, Domain, IdempotencyKey, Invalid, Message, Metadata, RewardWeights, SessionId, Task, TaskId, TenantId,
+};
 
 /// A task as clients write it.
 #[derive(Debug, Deserialize)]
@@ -28,6 +30,10 @@ pub(super) struct TaskRequest {
     constraints: Constraints,
     #[serde(default)]
     reward: Option<RewardWeights>,
+    #[serde(default)]
+    session: Option<SessionId>,
+    #[serde(default)]
+    tenant: Option<TenantId>,
     #[serde(default)]
     idempotency_key: Option<IdempotencyKey>,
 }
@@ -54,6 +60,8 @@ impl TaskRequest {
             metadata: self.metadata,
             constraints: self.constraints,
             reward: self.reward,
+            session: self.session,
+            tenant: self.tenant,
             idempotency_key: self.idempotency_key.or(header_key),
         };
         task.validate()?;

@@ -1,9 +1,15 @@
-//! The catalogue: every arm under its stable id.
+//! The catalogue: every arm under its stable id, and which of them a task may use.
+//!
+//! A catalogue does not change; a change makes another one, so that a decision sees one state of all arms. An arm's
+//! statistics are kept under its id: an arm that leaves and comes back finds them again.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::worker::Worker;
-use crate::round::{ArmId, Candidate, Mode, Task};
+use crate::round::{ArmId, ArmPatch, Candidate, Capability, MaskReason, Masked, Mode, Task};
 
 /// Tokens written that a cost is expected with, before any answer was seen.
 const EXPECTED_OUTPUT_TOKENS: u64 = 200;
@@ -31,14 +37,32 @@ pub struct Arm {
     pub id: ArmId,
     /// What it charges.
     pub prices: Prices,
+    /// What it can do that tasks may ask for.
+    pub capabilities: BTreeSet<Capability>,
+    /// Whether it may be chosen.
+    pub enabled: bool,
+    /// Whether its statistics are in doubt; it is not chosen then.
+    pub quarantined: bool,
     /// What runs it.
     pub worker: Arc<dyn Worker>,
 }
 
 /// All arms.
+#[derive(Clone)]
 pub struct Catalogue {
     arms: BTreeMap<ArmId, Arm>,
     order: Vec<ArmId>,
+}
+
+/// What may be chosen for a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Selection {
+    /// The candidates, in catalogue order; never empty.
+    pub candidates: Vec<Candidate>,
+    /// The arms that the task allows and that may not be chosen.
+    pub masked: Vec<Masked>,
+    /// Whether all candidates rest and are taken all the same.
+    pub fallback: bool,
 }
 
 /// Why no catalogue could be made, or no arm found.
@@ -55,6 +79,16 @@ pub enum CatalogueError {
         /// What there is.
         known: String,
     },
+    /// The last arm cannot be removed.
+    #[error("{0} is the only arm; add another one before you remove it")]
+    Last(ArmId),
+    /// No arm may be chosen for a task.
+    #[error("no arm is eligible: {}", reasons(.0))]
+    NoneEligible(Vec<Masked>),
+}
+
+fn reasons(masked: &[Masked]) -> String {
+    masked.iter().map(|Masked { arm, why }| format!("{arm} {why}")).collect::<Vec<_>>().join(", ")
 }
 
 impl Catalogue {
@@ -79,26 +113,92 @@ impl Catalogue {
         })
     }
 
-    /// Every arm's name, in listing order.
-    pub fn ids(&self) -> &[ArmId] {
-        &self.order
+    /// Every arm, in listing order.
+    pub fn arms(&self) -> impl Iterator<Item = &Arm> {
+        self.order.iter().filter_map(|id| self.arms.get(id))
     }
 
-    /// What may be chosen for a task: all arms, or those that it names.
-    pub fn candidates(&self, task: &Task) -> Result<Vec<Candidate>, CatalogueError> {
+    /// With another arm, at the end; or in the place of the one of its name.
+    #[must_use]
+    pub fn with(&self, arm: Arm) -> Self {
+        let mut changed = self.clone();
+        if !changed.arms.contains_key(&arm.id) {
+            changed.order.push(arm.id.clone());
+        }
+        changed.arms.insert(arm.id.clone(), arm);
+        changed
+    }
+
+    /// Without an arm.
+    pub fn without(&self, id: &ArmId) -> Result<Self, CatalogueError> {
+        self.get(id)?;
+        if self.order.len() == 1 {
+            return Err(CatalogueError::Last(id.clone()));
+        }
+        let mut changed = self.clone();
+        changed.arms.remove(id);
+        changed.order.retain(|known| known != id);
+        Ok(changed)
+    }
+
+    /// With one arm changed.
+    pub fn patched(&self, id: &ArmId, patch: &ArmPatch) -> Result<Self, CatalogueError> {
+        let mut arm = self.get(id)?.clone();
+        arm.enabled = patch.enabled.unwrap_or(arm.enabled);
+        arm.quarantined = patch.quarantined.unwrap_or(arm.quarantined);
+        arm.prices.input_usd_per_1m = patch.input_usd_per_1m.unwrap_or(arm.prices.input_usd_per_1m);
+        arm.prices.output_usd_per_1m = patch.output_usd_per_1m.unwrap_or(arm.prices.output_usd_per_1m);
+        if let Some(capabilities) = &patch.capabilities {
+            arm.capabilities = capabilities.clone();
+        }
+        Ok(self.with(arm))
+    }
+
+    /// What may be chosen for a task: of all arms, or those that it names, the ones that nothing speaks against. `rests`
+    /// tells which arms fail of late; they are chosen only when there is no other.
+    pub fn select(&self, task: &Task, rests: impl Fn(&ArmId) -> bool) -> Result<Selection, CatalogueError> {
         if let Some(asked) = &task.constraints.arms {
             asked.iter().try_for_each(|id| self.get(id).map(|_| ()))?;
         }
-        let allowed = |id: &&ArmId| task.constraints.arms.as_ref().is_none_or(|asked| asked.contains(id));
         let input_tokens = estimate_tokens(task.messages.iter().map(|message| message.content.len()).sum());
-        self.order
-            .iter()
-            .filter(allowed)
-            .map(|id| {
-                let cost_usd = self.get(id)?.prices.cost_usd(input_tokens, EXPECTED_OUTPUT_TOKENS);
-                Ok(Candidate::new(Mode::Single, id.clone(), cost_usd))
-            })
-            .collect()
+        let (mut candidates, mut resting, mut masked) = (vec![], vec![], vec![]);
+        for arm in self.arms() {
+            if task.constraints.arms.as_ref().is_some_and(|asked| !asked.contains(&arm.id)) {
+                continue;
+            }
+            let cost_usd = arm.prices.cost_usd(input_tokens, EXPECTED_OUTPUT_TOKENS);
+            let candidate = Candidate::new(Mode::Single, arm.id.clone(), cost_usd);
+            match arm.masked(task, cost_usd) {
+                Some(why) => masked.push(Masked { arm: arm.id.clone(), why }),
+                None if rests(&arm.id) => {
+                    masked.push(Masked { arm: arm.id.clone(), why: MaskReason::Unhealthy });
+                    resting.push(candidate);
+                }
+                None => candidates.push(candidate),
+            }
+        }
+        let fallback = candidates.is_empty();
+        if fallback {
+            masked.retain(|masked| masked.why != MaskReason::Unhealthy);
+            candidates = resting;
+        }
+        if candidates.is_empty() {
+            return Err(CatalogueError::NoneEligible(masked));
+        }
+        Ok(Selection { candidates, masked, fallback })
+    }
+}
+
+impl Arm {
+    /// Why it may not be chosen for a task, its health apart.
+    fn masked(&self, task: &Task, cost_usd: f64) -> Option<MaskReason> {
+        let lacks = task.constraints.needs.iter().find(|needed| !self.capabilities.contains(*needed));
+        match () {
+            () if !self.enabled => Some(MaskReason::Disabled),
+            () if self.quarantined => Some(MaskReason::Quarantined),
+            () if task.constraints.cost_usd_max.is_some_and(|most| cost_usd > most) => Some(MaskReason::TooDear),
+            () => lacks.cloned().map(MaskReason::Lacks),
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! Arms: the workers that can be chosen, with their prices.
 //!
-//! The catalogue is fixed while the daemon runs. A worker turns a task into an answer or a named failure; it never
+//! Arms come, change and leave while the daemon runs. A worker turns a task into an answer or a named failure; it never
 //! sees the policy, and it never retries by itself.
 
 mod catalogue;
+mod health;
 pub mod worker;
 
 pub(crate) use catalogue::estimate_tokens;
-pub use catalogue::{Arm, Catalogue, CatalogueError, Prices};
+pub use catalogue::{Arm, Catalogue, CatalogueError, Prices, Selection};
+pub use health::Health;

@@ -1,22 +1,17 @@
 //! A running daemon: the router behind its HTTP server, for `serve` and `demo`.
 
-use std::{collections::HashMap, io::ErrorKind, net::SocketAddr, sync::Arc, time::Duration, time::Instant};
+use std::{io::ErrorKind, net::SocketAddr, sync::Arc, time::Duration, time::Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use arc_swap::ArcSwapOption;
 use pointsman::{
-    action::policy::{PolicySettings, build},
     api::{ApiLimits, ApiState, routes},
-    arms::{
-        Arm, Catalogue,
-        worker::{OpenAiSettings, OpenAiWorker, Recorded, ReplayedWorker, ScriptedSettings, ScriptedWorker, Worker},
-    },
-    config::{ArmConfig, Config, WorkerConfig},
+    arms::Catalogue,
+    config::{Config, check_arm},
     context::embedding::{EmbeddingPool, EmbeddingSettings},
     feedback::verifier::{Registry, Sandbox},
     memory::{EdgeMemory, Memory, MemoryError, ServerMemory, ServerSettings, Shape},
-    replay::Dataset,
-    router::{Opened, Router, RouterError, RouterParts, RouterSettings},
+    router::{ArmMaker, Opened, Router, RouterError, RouterParts, RouterSettings, Trust},
     telemetry,
 };
 use tokio::{net::TcpListener, runtime::Handle, task::JoinHandle};
@@ -26,6 +21,7 @@ use super::{
     folders::{DataFolder, Folders},
     memory::set_aside,
     models, progress,
+    workers::Workers,
 };
 
 /// A daemon that takes requests.
@@ -49,11 +45,17 @@ impl Daemon {
             let (parts, memory_place) = parts(config, folders, &data).await?;
             let settings = RouterSettings {
                 reward: config.reward,
+                tenants: config.tenants.clone(),
+                trust: Trust { client: config.trust.client, judge: config.trust.judge, thumbs: config.trust.thumbs },
                 domains: config.domains.keys().cloned().collect(),
                 domain_similarity: config.domain_similarity,
                 memory_place,
                 journal: data.journal(),
                 synchronous: config.synchronous,
+                checkpoint: data.checkpoint(),
+                card: config.policy_card.clone(),
+                policy: config.policy.clone(),
+                cards: Some(config.policy_cards.clone()),
             };
             let opened = Router::open(parts, settings, |done, total| {
                 bar.set_length(total);
@@ -152,9 +154,17 @@ async fn parts(config: &Config, folders: &Folders, data: &DataFolder) -> Result<
     };
     let snapshots = data.snapshots();
     snapshots.remove_parts();
-    let catalogue = Catalogue::new(arms(&config.arms)?)?;
-    let policy = build(&config.policy, &PolicySettings::default()).context("policy.name")?;
-    Ok((RouterParts { embedder, memory, memory_shape, snapshots, catalogue, registry, policy }, place))
+    let workers = Arc::new(Workers::new()?);
+    let arms = config.arms.iter().enumerate().map(|(index, arm)| workers.arm(arm, index as u64));
+    let catalogue = Catalogue::new(arms.collect::<Result<_>>()?)?;
+    let base = config.base.clone();
+    let arm_maker: ArmMaker = Arc::new(move |table| {
+        let config = check_arm(table, &base, &|name| std::env::var(name).ok()).map_err(|error| error.to_string())?;
+        // Scripted arms of one name answer alike, whenever they come.
+        let seed = config.id.as_str().bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(31) + u64::from(byte));
+        workers.arm(&config, seed).map_err(|error| format!("{error:#}"))
+    });
+    Ok((RouterParts { embedder, memory, memory_shape, snapshots, catalogue, arm_maker, registry }, place))
 }
 
 /// How tasks are embedded.
@@ -191,57 +201,4 @@ pub(super) async fn open_memory(
 pub(super) async fn open_server(settings: ServerSettings, shape: Shape) -> Result<ServerMemory> {
     let handle = Handle::current();
     Ok(tokio::task::spawn_blocking(move || ServerMemory::open(&settings, &shape, handle)).await??)
-}
-
-fn arms(configs: &[ArmConfig]) -> Result<Vec<Arm>> {
-    let client = reqwest::Client::builder().build().context("the HTTP client cannot start")?;
-    let mut datasets: HashMap<_, Arc<Dataset>> = HashMap::new();
-    let mut arms = Vec::with_capacity(configs.len());
-    for (index, config) in configs.iter().enumerate() {
-        let worker: Arc<dyn Worker> = match &config.worker {
-            WorkerConfig::OpenAi { base_url, model, api_key, timeout_ms } => {
-                let settings = OpenAiSettings {
-                    base_url: base_url.clone(),
-                    model: model.clone(),
-                    api_key: api_key.clone(),
-                    timeout_ms: *timeout_ms,
-                };
-                Arc::new(OpenAiWorker::new(settings, client.clone()))
-            }
-            WorkerConfig::Scripted { skill, default_skill, latency_ms } => {
-                Arc::new(ScriptedWorker::new(ScriptedSettings {
-                    skill: skill.clone(),
-                    default_skill: *default_skill,
-                    latency_ms: *latency_ms,
-                    seed: index as u64,
-                }))
-            }
-            WorkerConfig::Replay { dataset, model } => {
-                let read = match datasets.get(dataset) {
-                    Some(read) => Arc::clone(read),
-                    None => {
-                        let read = Arc::new(Dataset::read(dataset, None)?);
-                        datasets.insert(dataset.clone(), Arc::clone(&read));
-                        read
-                    }
-                };
-                Arc::new(ReplayedWorker::new(recorded(&read, model)?))
-            }
-        };
-        arms.push(Arm { id: config.id.clone(), prices: config.prices, worker });
-    }
-    Ok(arms)
-}
-
-/// One model's outcomes by task id.
-fn recorded(dataset: &Dataset, model: &str) -> Result<HashMap<String, Recorded>> {
-    let Some(place) = dataset.models.iter().position(|known| known.arm.as_str() == model) else {
-        let known: Vec<_> = dataset.models.iter().map(|model| model.arm.as_str()).collect();
-        bail!("dataset {} has no model {model:?}; it has: {}", dataset.name, known.join(", "));
-    };
-    let record = |task: &pointsman::replay::DatasetTask| {
-        let result = task.results[place];
-        (task.id.to_string(), Recorded { text: None, score: result.score, cost_usd: Some(result.cost_usd) })
-    };
-    Ok(dataset.tasks.iter().map(record).collect())
 }

@@ -93,6 +93,11 @@ impl DataFolder {
         self.path.join("memory")
     }
 
+    /// What the policy learnt, so that a start is quick.
+    pub(super) fn checkpoint(&self) -> PathBuf {
+        self.path.join("policy.state.json")
+    }
+
     /// Memory's snapshots.
     pub(super) fn snapshots(&self) -> SnapshotStore {
         SnapshotStore::new(self.path.join("memory_snapshots"))

@@ -9,6 +9,7 @@ mod models;
 mod progress;
 mod replay;
 mod serve;
+mod workers;
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -10,19 +10,31 @@ use std::{
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::{ArmConfig, Config, WorkerConfig, raw};
+use super::{ArmConfig, Config, Trust, WorkerConfig, raw};
 use crate::{
     action::policy::lay_over,
     arms::Prices,
     context::embedding::KnownModel,
     feedback::verifier::{SandboxLimits, VerifierSpec, first_party},
     memory::{ApiKey, ServerSettings},
-    round::{ArmId, Domain},
+    round::{ArmId, Domain, RewardWeights, TenantId},
 };
 
 const DEFAULTS: &str = include_str!("defaults.toml");
-const SECTIONS: [&str; 10] =
-    ["server", "journal", "memory", "embedding", "context", "policy", "reward", "verifiers", "domains", "arms"];
+const SECTIONS: [&str; 12] = [
+    "server",
+    "journal",
+    "memory",
+    "embedding",
+    "context",
+    "policy",
+    "reward",
+    "feedback",
+    "tenants",
+    "verifiers",
+    "domains",
+    "arms",
+];
 
 /// One thing that is wrong, and how to put it right.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +96,23 @@ pub fn check(text: &str, base: &Path, env: &dyn Fn(&str) -> Option<String>) -> R
     }
 }
 
+/// Checks one arm, written as an `[[arms]]` table in JSON. Any domain may be named in its skills.
+pub fn check_arm(
+    table: &serde_json::Value,
+    base: &Path,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<ArmConfig, Problems> {
+    let mut checker = Checker { table: Table::new(), base, env, problems: Problems::default() };
+    let arm = match Value::try_from(table) {
+        Ok(value) => checker.arm("arm", value, &BTreeMap::new()),
+        Err(error) => {
+            checker.problems.add("arm", one_line(&error));
+            None
+        }
+    };
+    arm.filter(|_| checker.problems.0.is_empty()).ok_or(checker.problems)
+}
+
 fn one_line(error: &dyn fmt::Display) -> String {
     error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -105,6 +134,8 @@ impl Checker<'_> {
         let context: Option<raw::ContextSection> = self.section("context");
         let policy: Option<raw::Policy> = self.section("policy");
         let reward: Option<raw::Reward> = self.section("reward");
+        let feedback: Option<raw::FeedbackSection> = self.section("feedback");
+        let tenants = self.tenants();
         let verifiers: Option<raw::Verifiers> = self.section("verifiers");
         let domains = self.domains();
         let arms = self.arms(&domains);
@@ -124,6 +155,7 @@ impl Checker<'_> {
         if let Some(Err(error)) = reward.as_ref().map(raw::Reward::validate) {
             self.problems.add(error.field, error.problem);
         }
+        let trust = feedback.map(|feedback| self.trust(feedback));
         let default_verifiers = verifiers.as_ref().map(|raw| self.verifier_set("verifiers.default", &raw.default));
         let (server, journal, memory, embedding) = (server?, journal?, memory?, embedding?);
         let (context, policy, reward, verifiers) = (context?, policy?, reward?, verifiers?);
@@ -133,6 +165,7 @@ impl Checker<'_> {
             .collect::<Option<_>>()?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Some(Config {
+            base: self.base.to_path_buf(),
             listen: listen?,
             body_bytes_max: server.body_bytes_max,
             line_bytes_max: server.line_bytes_max,
@@ -150,7 +183,11 @@ impl Checker<'_> {
             embedding_batch_max: embedding.batch_max,
             embedding_batch_wait_us: embedding.batch_wait_us,
             domain_similarity: context.domain_similarity,
+            policy_card: policy.card,
             policy: policy.name,
+            policy_cards: self.base.join(policy.cards),
+            trust: trust?,
+            tenants,
             reward,
             sandbox: SandboxLimits {
                 fuel: verifiers.fuel,
@@ -239,6 +276,41 @@ impl Checker<'_> {
         p.require(wait, "embedding.batch_wait_us", "must be from 0 (never hold back) to 10000");
     }
 
+    fn trust(&mut self, raw: raw::FeedbackSection) -> Trust {
+        for (key, trust) in [("client", raw.client), ("judge", raw.judge), ("thumbs", raw.thumbs)] {
+            let fits = trust > 0.0 && trust <= 1.0;
+            self.problems.require(
+                fits,
+                format!("feedback.{key}"),
+                "must be above 0 and at most 1, a verifier's weight",
+            );
+        }
+        Trust { client: raw.client, judge: raw.judge, thumbs: raw.thumbs }
+    }
+
+    fn tenants(&mut self) -> BTreeMap<TenantId, RewardWeights> {
+        let mut tenants = BTreeMap::new();
+        let Some(Value::Table(table)) = self.table.get("tenants").cloned() else {
+            let absent = !self.table.contains_key("tenants");
+            self.problems.require(absent, "tenants", "must be tables, such as [tenants.acme]");
+            return tenants;
+        };
+        for (name, value) in table {
+            let key = format!("tenants.{name}");
+            let tenant = TenantId::new(&name).map_err(|error| error.problem);
+            let section = value.try_into::<raw::Tenant>().map_err(|error| one_line(&error));
+            let sound =
+                section.and_then(|raw| raw.reward.validate().map(|()| raw.reward).map_err(|error| error.to_string()));
+            match (tenant, sound) {
+                (Ok(tenant), Ok(reward)) => drop(tenants.insert(tenant, reward)),
+                (tenant, sound) => {
+                    tenant.err().into_iter().chain(sound.err()).for_each(|advice| self.problems.add(&key, advice));
+                }
+            }
+        }
+        tenants
+    }
+
     fn domains(&mut self) -> BTreeMap<Domain, Option<Vec<VerifierSpec>>> {
         let mut domains = BTreeMap::new();
         match self.table.get("domains").cloned() {
@@ -321,16 +393,11 @@ impl Checker<'_> {
         let mut arms = Vec::with_capacity(listed.len());
         for (index, value) in listed.into_iter().enumerate() {
             let key = format!("arms[{index}]");
-            match value.try_into::<raw::Arm>() {
-                Ok(arm) => {
-                    if let Some(arm) = self.arm(&key, arm, domains) {
-                        if !seen.insert(arm.id.clone()) {
-                            self.problems.add(format!("{key}.id"), format!("{} is defined twice", arm.id));
-                        }
-                        arms.push(arm);
-                    }
+            if let Some(arm) = self.arm(&key, value, domains) {
+                if !seen.insert(arm.id.clone()) {
+                    self.problems.add(format!("{key}.id"), format!("{} is defined twice", arm.id));
                 }
-                Err(error) => self.problems.add(key, one_line(&error)),
+                arms.push(arm);
             }
         }
         arms
@@ -339,11 +406,42 @@ impl Checker<'_> {
     fn arm(
         &mut self,
         key: &str,
-        arm: raw::Arm,
+        value: Value,
         domains: &BTreeMap<Domain, Option<Vec<VerifierSpec>>>,
     ) -> Option<ArmConfig> {
-        let (id, input_usd_per_1m, output_usd_per_1m, worker) = match arm {
-            raw::Arm::Openai { id, base_url, model, api_key_env, timeout_ms, input_usd_per_1m, output_usd_per_1m } => {
+        let Value::Table(table) = value else {
+            self.problems.add(key, "must be a table");
+            return None;
+        };
+        let (of_arm, of_worker): (Table, Table) =
+            table.into_iter().partition(|(name, _)| raw::ARM_KEYS.contains(&name.as_str()));
+        let mut read = |error: toml::de::Error| self.problems.add(key, one_line(&error));
+        let arm = Value::Table(of_arm).try_into::<raw::Arm>().map_err(&mut read).ok();
+        let worker = Value::Table(of_worker).try_into::<raw::Worker>().map_err(&mut read).ok();
+        let (arm, worker) = (arm?, self.worker(key, worker?, domains));
+        let raw::Arm { id, input_usd_per_1m, output_usd_per_1m, capabilities, enabled } = arm;
+        for (name, price) in [("input_usd_per_1m", input_usd_per_1m), ("output_usd_per_1m", output_usd_per_1m)] {
+            let sane = (0.0..=1e6).contains(&price);
+            self.problems.require(sane, format!("{key}.{name}"), "must be dollars per million tokens, 0 or more");
+        }
+        let prices = Prices { input_usd_per_1m, output_usd_per_1m };
+        match ArmId::new(&id) {
+            Ok(id) => Some(ArmConfig { id, prices, capabilities, enabled, worker }),
+            Err(error) => {
+                self.problems.add(format!("{key}.id"), error.problem);
+                None
+            }
+        }
+    }
+
+    fn worker(
+        &mut self,
+        key: &str,
+        worker: raw::Worker,
+        domains: &BTreeMap<Domain, Option<Vec<VerifierSpec>>>,
+    ) -> WorkerConfig {
+        match worker {
+            raw::Worker::Openai { base_url, model, api_key_env, timeout_ms } => {
                 let web = base_url.starts_with("http://") || base_url.starts_with("https://");
                 let p = &mut self.problems;
                 p.require(web, format!("{key}.base_url"), "must start with http:// or https:// and end with /v1");
@@ -359,32 +457,20 @@ impl Checker<'_> {
                     }
                     found.map(|value| (name, value))
                 });
-                (id, input_usd_per_1m, output_usd_per_1m, WorkerConfig::OpenAi { base_url, model, api_key, timeout_ms })
+                WorkerConfig::OpenAi { base_url, model, api_key, timeout_ms }
             }
-            raw::Arm::Scripted { id, skill, default_skill, latency_ms, input_usd_per_1m, output_usd_per_1m } => {
+            raw::Worker::Scripted { skill, default_skill, latency_ms } => {
                 let skill = self.skill(key, skill, domains);
                 let known = (0.0..=1.0).contains(&default_skill);
                 self.problems.require(known, format!("{key}.default_skill"), "must be from 0 to 1");
-                let worker = WorkerConfig::Scripted { skill, default_skill, latency_ms };
-                (id, input_usd_per_1m, output_usd_per_1m, worker)
+                WorkerConfig::Scripted { skill, default_skill, latency_ms }
             }
-            raw::Arm::Replay { id, dataset, model, input_usd_per_1m, output_usd_per_1m } => {
+            raw::Worker::Replay { dataset, model } => {
                 let dataset = self.base.join(dataset);
                 if !dataset.is_dir() {
                     self.problems.add(format!("{key}.dataset"), format!("{} is not a folder", dataset.display()));
                 }
-                (id, input_usd_per_1m, output_usd_per_1m, WorkerConfig::Replay { dataset, model })
-            }
-        };
-        for (name, price) in [("input_usd_per_1m", input_usd_per_1m), ("output_usd_per_1m", output_usd_per_1m)] {
-            let sane = (0.0..=1e6).contains(&price);
-            self.problems.require(sane, format!("{key}.{name}"), "must be dollars per million tokens, 0 or more");
-        }
-        match ArmId::new(&id) {
-            Ok(id) => Some(ArmConfig { id, prices: Prices { input_usd_per_1m, output_usd_per_1m }, worker }),
-            Err(error) => {
-                self.problems.add(format!("{key}.id"), error.problem);
-                None
+                WorkerConfig::Replay { dataset, model }
             }
         }
     }

@@ -6,7 +6,11 @@
 mod check;
 mod raw;
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    path::PathBuf,
+};
 
 use crate::{
     arms::Prices,
@@ -14,14 +18,16 @@ use crate::{
     feedback::verifier::{SandboxLimits, VerifierSpec},
     journal::Synchronous,
     memory::ServerSettings,
-    round::{ArmId, Domain, RewardWeights},
+    round::{ArmId, Capability, Domain, RewardWeights, TenantId},
 };
 
-pub use check::{Problem, Problems, check};
+pub use check::{Problem, Problems, check, check_arm};
 
 /// Checked settings.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// The folder that relative paths are taken from.
+    pub base: PathBuf,
     /// Where to listen; loopback.
     pub listen: SocketAddr,
     /// The largest request body, in bytes, streams excepted.
@@ -56,8 +62,16 @@ pub struct Config {
     pub embedding_batch_max: usize,
     /// How long a run may be held back for more texts, in microseconds.
     pub embedding_batch_wait_us: u64,
-    /// The policy that decides.
-    pub policy: String,
+    /// The card that decides, until another one is promoted.
+    pub policy_card: String,
+    /// The policy of that card, where it is not the one that the card names.
+    pub policy: Option<String>,
+    /// The folder of policy cards; it need not exist.
+    pub policy_cards: PathBuf,
+    /// How much clients' feedback weighs in learning.
+    pub trust: Trust,
+    /// The tenants, with their weights of the reward; any, with the weights below, when empty.
+    pub tenants: BTreeMap<TenantId, RewardWeights>,
     /// Weights of the reward.
     pub reward: RewardWeights,
     /// What one verification may use.
@@ -70,6 +84,17 @@ pub struct Config {
     pub arms: Vec<ArmConfig>,
 }
 
+/// How much feedback of each source weighs in learning, in (0, 1].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Trust {
+    /// A client's score, or its answer verified here.
+    pub client: f64,
+    /// A model asked to judge.
+    pub judge: f64,
+    /// A user's thumb.
+    pub thumbs: f64,
+}
+
 /// One arm.
 #[derive(Debug, Clone)]
 pub struct ArmConfig {
@@ -77,6 +102,10 @@ pub struct ArmConfig {
     pub id: ArmId,
     /// What it charges.
     pub prices: Prices,
+    /// What it can do that tasks may ask for.
+    pub capabilities: BTreeSet<Capability>,
+    /// Whether it may be chosen.
+    pub enabled: bool,
     /// What runs it.
     pub worker: WorkerConfig,
 }

@@ -1,10 +1,17 @@
 //! The file as written: every section a struct that refuses unknown keys.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use serde::Deserialize;
 
-use crate::{context::embedding::Pooling, journal::Synchronous, round::RewardWeights};
+use crate::{
+    context::embedding::Pooling,
+    journal::Synchronous,
+    round::{Capability, RewardWeights},
+};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,7 +97,24 @@ pub(super) struct ContextSection {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Policy {
-    pub name: String,
+    pub card: String,
+    #[serde(default)]
+    pub name: Option<String>,
+    pub cards: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FeedbackSection {
+    pub client: f64,
+    pub judge: f64,
+    pub thumbs: f64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tenant {
+    pub reward: Reward,
 }
 
 pub(super) type Reward = RewardWeights;
@@ -124,42 +148,48 @@ pub(super) struct DomainSection {
     pub verifiers: Option<Vec<Verifier>>,
 }
 
+/// The keys of an arm that do not depend on its kind.
+pub(super) const ARM_KEYS: [&str; 5] = ["id", "input_usd_per_1m", "output_usd_per_1m", "capabilities", "enabled"];
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Arm {
+    pub id: String,
+    #[serde(default)]
+    pub input_usd_per_1m: f64,
+    #[serde(default)]
+    pub output_usd_per_1m: f64,
+    #[serde(default)]
+    pub capabilities: BTreeSet<Capability>,
+    #[serde(default = "enabled")]
+    pub enabled: bool,
+}
+
+fn enabled() -> bool {
+    true
+}
+
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case", tag = "kind")]
-pub(super) enum Arm {
+pub(super) enum Worker {
     Openai {
-        id: String,
         base_url: String,
         model: String,
         #[serde(default)]
         api_key_env: Option<String>,
         #[serde(default = "default_timeout_ms")]
         timeout_ms: u64,
-        #[serde(default)]
-        input_usd_per_1m: f64,
-        #[serde(default)]
-        output_usd_per_1m: f64,
     },
     Scripted {
-        id: String,
         #[serde(default)]
         skill: BTreeMap<String, f64>,
         default_skill: f64,
         #[serde(default)]
         latency_ms: u64,
-        #[serde(default)]
-        input_usd_per_1m: f64,
-        #[serde(default)]
-        output_usd_per_1m: f64,
     },
     Replay {
-        id: String,
         dataset: PathBuf,
         model: String,
-        #[serde(default)]
-        input_usd_per_1m: f64,
-        #[serde(default)]
-        output_usd_per_1m: f64,
     },
 }
 

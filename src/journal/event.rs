@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::round::{
-    Candidate, Context, Decision, DecisionId, Embedding, Feedback, FeedbackSource, Neighbour, Outcome, Recall, Taken,
-    Task,
+    ArmId, ArmPatch, Candidate, Channel, Context, Decision, DecisionId, Embedding, Feedback, Masked, Neighbour,
+    Outcome, Recall, Taken, Task,
 };
 
 /// One event. Fields are only ever added, with a default, so that old journals stay readable.
@@ -41,6 +41,18 @@ pub enum Event {
         /// What was restored.
         restored: Restored,
     },
+    /// Another policy decides, or is on trial.
+    PolicyChanged {
+        /// Which one, and why.
+        change: PolicyChange,
+    },
+    /// An arm came, changed or left.
+    ArmChanged {
+        /// The arm.
+        arm: ArmId,
+        /// What became of it.
+        change: ArmChange,
+    },
 }
 
 impl Event {
@@ -50,7 +62,7 @@ impl Event {
             Self::Decided { decision, .. } => Some(decision.id),
             Self::Ran { outcome } => Some(outcome.decision_id),
             Self::Judged { feedback } => Some(feedback.decision_id),
-            Self::MemoryRestored { .. } => None,
+            Self::MemoryRestored { .. } | Self::PolicyChanged { .. } | Self::ArmChanged { .. } => None,
         }
     }
 }
@@ -68,6 +80,57 @@ pub struct Restored {
     pub entries: u64,
 }
 
+/// Another policy in one of the two roles. The policy is the fold of all learnt rounds under its card, whenever it came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyChange {
+    /// What it does from now on.
+    pub role: PolicyRole,
+    /// Why.
+    pub origin: PolicyOrigin,
+    /// The card's name.
+    pub name: String,
+    /// The policy of the card that acts, with its wrappers.
+    pub policy: String,
+    /// The card's text; nothing where a trial ends.
+    pub card: Option<String>,
+}
+
+/// What a policy does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyRole {
+    /// It decides.
+    Champion,
+    /// It is on trial: it says what it would do, and nobody acts on it.
+    Shadow,
+}
+
+/// Why a policy came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyOrigin {
+    /// The configuration names it.
+    Configured,
+    /// Its card's file changed.
+    Reloaded,
+    /// An operator asked for it.
+    Asked,
+    /// An operator asked for the one before.
+    RolledBack,
+}
+
+/// What became of an arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArmChange {
+    /// It was added, or takes the place of one of this name; as in an `[[arms]]` table of the configuration.
+    Added(serde_json::Value),
+    /// What was given is different from now on.
+    Changed(ArmPatch),
+    /// It is gone. Its statistics stay, in case that it comes back.
+    Removed,
+}
+
 /// How a context came about: for the journal, not for policies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
@@ -77,17 +140,24 @@ pub struct Observed {
     /// How alike the task and its domain are, where the domain was found by that and not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain_similarity: Option<f32>,
+    /// The arms that could not be chosen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masked: Vec<Masked>,
 }
 
 impl Observed {
     /// An embedding of this model, and a domain that was given.
     pub fn of(embedding_model: impl Into<String>) -> Self {
-        Self { embedding_model: embedding_model.into(), domain_similarity: None }
+        Self { embedding_model: embedding_model.into(), domain_similarity: None, masked: Vec::new() }
     }
 }
 
 /// Starts the `once` keys of restorations.
 pub(super) const RESTORED: &str = "memory:";
+/// Starts those of changed policies.
+pub(super) const POLICY: &str = "policy:";
+/// Starts those of changed arms.
+pub(super) const ARM: &str = "arm:";
 
 /// The only model there was before the journal named it.
 pub(super) const FIRST_MODEL: &str = "all-MiniLM-L6-v2";
@@ -184,22 +254,27 @@ impl NewEvent {
             Event::Decided { task, .. } => task.idempotency_key.as_ref().map(|key| format!("task:{key}")),
             Event::Ran { outcome } => Some(format!("ran:{}", outcome.decision_id)),
             Event::Judged { feedback } => {
-                let source = match feedback.source {
-                    FeedbackSource::Verifier => "verifier",
-                    FeedbackSource::Client => "client",
-                    FeedbackSource::Failure => "failure",
-                };
+                let source = feedback.source.as_str();
                 Some(format!("judged:{}:{source}", feedback.decision_id))
             }
             // A key of its own, by which it is found again.
             Event::MemoryRestored { .. } => Some(format!("{RESTORED}{}", DecisionId::generate())),
+            Event::PolicyChanged { .. } => Some(format!("{POLICY}{}", DecisionId::generate())),
+            Event::ArmChanged { .. } => Some(format!("{ARM}{}", DecisionId::generate())),
         }
     }
 
-    /// The decision of which the policies would learn from it, if no feedback on that was learnt yet.
-    pub(super) fn teaches(&self) -> Option<DecisionId> {
+    /// The lesson that the policies would learn from it, unless it was learnt already: one a decision and channel. A
+    /// verified one is the decision's id, a weak one is longer.
+    pub(super) fn teaches(&self) -> Option<Vec<u8>> {
         match &self.event {
-            Event::Judged { feedback } if feedback.score.is_some() => Some(feedback.decision_id),
+            Event::Judged { feedback } if feedback.score.is_some() => {
+                let id = feedback.decision_id.as_bytes();
+                Some(match feedback.source.channel() {
+                    Channel::Verified => id.to_vec(),
+                    Channel::Weak => [&id[..], b"w"].concat(),
+                })
+            }
             _ => None,
         }
     }

@@ -5,8 +5,8 @@
 //! live learning and a replay of the journal apply the same rounds in the same order.
 //!
 //! Exactly-once is a constraint of the database, not a habit of the code: `once` is unique (an idempotency key, or a
-//! feedback source of a decision), and `learns` is unique per decision, so a decision is learnt from once whoever
-//! judges first.
+//! feedback source of a decision), and `learns` is unique per decision, and channel
+//! (verified or weak), so a decision is learnt from once by each, whoever judges first.
 //!
 //! What can go wrong: a full disk or an unwritable folder fails the append and nothing is acknowledged; a file
 //! written by a newer version is refused.
@@ -17,7 +17,10 @@ mod writer;
 
 use std::path::PathBuf;
 
-pub use event::{Appended, Committed, ContextRecord, Decided, Event, NewEvent, Observed, Restored, Stored};
+pub use event::{
+    Appended, ArmChange, Committed, ContextRecord, Decided, Event, NewEvent, Observed, PolicyChange, PolicyOrigin,
+    PolicyRole, Restored, Stored,
+};
 pub use sqlite::{Journal, JournalSettings, Synchronous};
 pub use writer::now_ms;
 

@@ -18,14 +18,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Appended, Committed, Decided, Event, JournalError, NewEvent, Restored, Stored,
-    event::{FIRST_MODEL, RESTORED},
+    Appended, ArmChange, Committed, Decided, Event, JournalError, NewEvent, PolicyChange, Restored, Stored,
+    event::{ARM, FIRST_MODEL, POLICY, RESTORED},
     writer::{self, Append},
 };
-use crate::round::{DecisionId, Embedding, IdempotencyKey, Task};
+use crate::round::{ArmId, DecisionId, Embedding, IdempotencyKey, Task};
 
 /// The newest format that this version reads and the one that it writes.
-const FORMAT: i64 = 2;
+const FORMAT: i64 = 3;
 
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS events(
@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS reembedded(
     embedding   BLOB NOT NULL,
     PRIMARY KEY (seq, model)
 ) STRICT, WITHOUT ROWID;
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;
 ";
 
 /// Events with the embedding of the journal's model, if there is one.
@@ -55,6 +55,9 @@ const SELECT: &str = "SELECT events.*, reembedded.embedding AS embedded_again FR
 const UNEMBEDDED: &str = "FROM events LEFT JOIN reembedded ON reembedded.seq = events.seq AND reembedded.model = ?
     WHERE events.embedding IS NOT NULL AND reembedded.seq IS NULL
     AND coalesce(json_extract(body, '$.context.embedding_model'), ?) <> ?";
+
+/// Lessons of the verified channel: a decision's id and no more.
+const VERIFIED: &str = "count(*) FILTER (WHERE length(learns) = 16)";
 
 /// How long to wait for another connection's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -180,13 +183,14 @@ impl Journal {
             .transpose()
     }
 
-    /// How many events there are, and how many rounds were learnt from.
+    /// How many events there are, and how many decisions were learnt from by verified feedback.
     pub async fn counts(&self) -> Result<(u64, u64), JournalError> {
-        let row = sqlx::query("SELECT count(*), count(learns) FROM events").fetch_one(&self.reader).await?;
+        let sql = format!("SELECT count(*), {VERIFIED} FROM events");
+        let row = sqlx::query(AssertSqlSafe(sql)).fetch_one(&self.reader).await?;
         Ok((row.try_get::<i64, _>(0)?.unsigned_abs(), row.try_get::<i64, _>(1)?.unsigned_abs()))
     }
 
-    /// The last restoration of memory, with its place in the journal and the number of rounds learnt after it.
+    /// The last restoration of memory, with its place in the journal and the number of verified rounds learnt after it.
     pub async fn last_restored(&self) -> Result<Option<(i64, Restored, u64)>, JournalError> {
         let row = sqlx::query("SELECT seq, body FROM events WHERE once >= ? AND once < ? ORDER BY seq DESC LIMIT 1")
             .bind(RESTORED)
@@ -200,11 +204,47 @@ impl Journal {
         let Event::MemoryRestored { restored } = event else {
             return Err(damaged("it is no restoration of memory".into()));
         };
-        let learnt: i64 = sqlx::query_scalar("SELECT count(learns) FROM events WHERE seq > ?")
+        let learnt: i64 = sqlx::query_scalar(AssertSqlSafe(format!("SELECT {VERIFIED} FROM events WHERE seq > ?")))
             .bind(seq)
             .fetch_one(&self.reader)
             .await?;
         Ok(Some((seq, restored, learnt.unsigned_abs())))
+    }
+
+    /// All changes of policies, oldest first.
+    pub async fn policy_changes(&self) -> Result<Vec<PolicyChange>, JournalError> {
+        let changes = self.named(POLICY).await?.into_iter();
+        Ok(changes
+            .filter_map(|event| if let Event::PolicyChanged { change } = event { Some(change) } else { None })
+            .collect())
+    }
+
+    /// All changes of arms, oldest first.
+    pub async fn arm_changes(&self) -> Result<Vec<(ArmId, ArmChange)>, JournalError> {
+        let changes = self.named(ARM).await?.into_iter();
+        Ok(changes
+            .filter_map(|event| if let Event::ArmChanged { arm, change } = event { Some((arm, change)) } else { None })
+            .collect())
+    }
+
+    /// The events whose `once` key starts with a prefix that ends with a colon, oldest first.
+    async fn named(&self, prefix: &str) -> Result<Vec<Event>, JournalError> {
+        let rows = sqlx::query("SELECT seq, body FROM events WHERE once >= ? AND once < ? ORDER BY seq")
+            .bind(prefix)
+            .bind(prefix.replace(':', ";"))
+            .fetch_all(&self.reader)
+            .await?;
+        let read = |row: &SqliteRow| {
+            let seq: i64 = row.try_get("seq")?;
+            let damaged = |error: serde_json::Error| JournalError::Damaged { seq, reason: error.to_string() };
+            serde_json::from_str(row.try_get("body")?).map_err(damaged)
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// The place of the last event; 0 when there is none.
+    pub async fn last_seq(&self) -> Result<i64, JournalError> {
+        Ok(sqlx::query_scalar("SELECT coalesce(max(seq), 0) FROM events").fetch_one(&self.reader).await?)
     }
 
     /// How many tasks have no embedding of the journal's model yet.

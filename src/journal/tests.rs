@@ -19,6 +19,8 @@ fn decided(number: u128, key: Option<&str>) -> Arc<Decided> {
         metadata: Default::default(),
         constraints: Default::default(),
         reward: None,
+        session: None,
+        tenant: None,
         idempotency_key: key.map(|key| IdempotencyKey::new(key).unwrap()),
     };
     let context = Context {
@@ -39,7 +41,8 @@ fn decided(number: u128, key: Option<&str>) -> Arc<Decided> {
         propensity: Propensity::CERTAIN,
         pmf: vec![],
         voters: vec![],
-        policy: PolicyRef { name: "uniform".into(), version: 1 },
+        policy: PolicyRef { name: "uniform".into(), version: 1, card: String::new() },
+        shadow: None,
         learnt_rounds: 0,
         reason: Reason::Forced,
         seed: 7,
@@ -58,6 +61,7 @@ fn judged(decided: &Arc<Decided>, source: FeedbackSource, score: f64) -> NewEven
         score: Some(Score::new(score).unwrap()),
         reward: Some(score),
         cost_usd: 0.0,
+        trust: 1.0,
         verdicts: vec![],
     };
     NewEvent::of(decided, Event::Judged { feedback })

@@ -118,8 +118,8 @@ async fn write(
 
 async fn insert(connection: &mut SqliteConnection, new: &NewEvent, at_ms: i64) -> Result<Appended, JournalError> {
     let once = new.once();
-    if let Some(id) = new.teaches()
-        && let Some(seq) = try_insert(connection, new, at_ms, once.as_deref(), Some(id.as_bytes())).await?
+    if let Some(lesson) = new.teaches()
+        && let Some(seq) = try_insert(connection, new, at_ms, once.as_deref(), Some(&lesson)).await?
     {
         return Ok(Appended::Stored { seq, learns: true });
     }
@@ -135,13 +135,17 @@ async fn try_insert(
     new: &NewEvent,
     at_ms: i64,
     once: Option<&str>,
-    learns: Option<&[u8; 16]>,
+    learns: Option<&[u8]>,
 ) -> Result<Option<i64>, JournalError> {
     let body = serde_json::to_string(&new.event).map_err(|error| JournalError::Other(error.to_string()))?;
     let id = new.event.decision_id();
     let embedding = match &new.event {
         Event::Decided { .. } => new.decided.as_ref().map(|decided| decided.context.embedding.to_bytes()),
-        Event::Ran { .. } | Event::Judged { .. } | Event::MemoryRestored { .. } => None,
+        Event::Ran { .. }
+        | Event::Judged { .. }
+        | Event::MemoryRestored { .. }
+        | Event::PolicyChanged { .. }
+        | Event::ArmChanged { .. } => None,
     };
     let result = sqlx::query(
         "INSERT INTO events(at_ms, decision_id, once, learns, body, embedding) VALUES (?, ?, ?, ?, ?, ?)
@@ -150,7 +154,7 @@ async fn try_insert(
     .bind(at_ms)
     .bind(id.as_ref().map_or(&[][..], |id| id.as_bytes().as_slice()))
     .bind(once)
-    .bind(learns.map(<[u8; 16]>::as_slice))
+    .bind(learns)
     .bind(body)
     .bind(embedding)
     .execute(connection)

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::{
     arms::{Arm, estimate_tokens},
-    round::{Call, CallStatus, DecisionId, Outcome, OutcomeStatus, Task},
+    round::{ArmId, Call, CallStatus, DecisionId, Outcome, OutcomeStatus, Task},
 };
 
 /// Calls the arm once. A failure is an outcome too: it is journaled and learnt from.
@@ -32,4 +32,20 @@ pub async fn run_single(decision_id: DecisionId, task: &Task, arm: &Arm) -> Outc
         latency_ms,
     };
     Outcome { decision_id, status, output, calls: vec![call], cost_usd, latency_ms }
+}
+
+/// The outcome of a decision whose arm left before it was run.
+pub fn not_run(decision_id: DecisionId, arm: &ArmId, why: &str) -> Outcome {
+    let status = CallStatus::Error(why.into());
+    let call = Call {
+        arm: arm.clone(),
+        role: "worker".into(),
+        status,
+        input_tokens: 0,
+        output_tokens: 0,
+        cost_usd: 0.0,
+        latency_ms: 0.0,
+    };
+    let calls = vec![call];
+    Outcome { decision_id, status: OutcomeStatus::Failed, output: String::new(), calls, cost_usd: 0.0, latency_ms: 0.0 }
 }

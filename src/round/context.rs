@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ArmId, Domain, Invalid, Mode, RewardWeights, TaskId};
+use super::{ArmId, Capability, Domain, Invalid, Mode, RewardWeights, TaskId};
 
 /// A text's embedding: finite, of unit length.
 #[derive(Debug, Clone, PartialEq)]
@@ -161,6 +161,43 @@ pub struct ArmFeatures {
 impl ArmFeatures {
     fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+/// An arm that was no candidate, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Masked {
+    /// The arm.
+    pub arm: ArmId,
+    /// Why.
+    pub why: MaskReason,
+}
+
+/// Why an arm is no candidate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MaskReason {
+    /// An operator switched it off.
+    Disabled,
+    /// Its statistics made no sense, and an operator has to look at it.
+    Quarantined,
+    /// It failed several times in a row, and rests.
+    Unhealthy,
+    /// It lacks something that the task needs.
+    Lacks(Capability),
+    /// It is expected to cost more than the task allows.
+    TooDear,
+}
+
+impl std::fmt::Display for MaskReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Disabled => f.write_str("is disabled"),
+            Self::Quarantined => f.write_str("is quarantined"),
+            Self::Unhealthy => f.write_str("failed several times in a row and rests"),
+            Self::Lacks(capability) => write!(f, "cannot do {capability}"),
+            Self::TooDear => f.write_str("is expected to cost more than constraints.cost_usd_max"),
+        }
     }
 }
 

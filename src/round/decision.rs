@@ -25,6 +25,9 @@ pub struct Decision {
     pub voters: Vec<VoterView>,
     /// The policy that spoke.
     pub policy: PolicyRef,
+    /// What the policy on trial would have done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowView>,
     /// How many learnt rounds the policy's state held: with the seed, enough to draw this decision again.
     pub learnt_rounds: u64,
     /// Why this action.
@@ -36,10 +39,22 @@ pub struct Decision {
 /// A policy by name and state version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRef {
-    /// Its registered name, such as `ensemble`.
+    /// Its name with its wrappers, such as `new_arm:ensemble`.
     pub name: String,
     /// Raised whenever the same state would decide differently.
     pub version: u32,
+    /// Its card, by name and the first digits of its BLAKE3 hash, such as `default@1f0c6a7e`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub card: String,
+}
+
+/// What a policy that only looks on said: the same learnt rounds, the same seed, no effect.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShadowView {
+    /// The policy.
+    pub policy: PolicyRef,
+    /// Its distribution, in candidate order; empty where it failed.
+    pub pmf: Vec<f64>,
 }
 
 /// One action's probability.
@@ -51,6 +66,10 @@ pub struct Probability {
     pub arm: ArmId,
     /// In [0, 1].
     pub p: f64,
+    /// The expected utility, where the policy estimates one: the reward divided by e1 + |e2| * the dearest candidate's
+    /// cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<f32>,
 }
 
 /// What one voter of an ensemble said.
@@ -72,7 +91,7 @@ pub enum Reason {
     Exploit,
     /// Another action was drawn.
     Explore,
-    /// The policy failed, so the action was drawn uniformly.
+    /// The policy failed, so the action was drawn uniformly; or all arms rested, so one of them was drawn all the same.
     Fallback,
     /// Only one action was allowed.
     Forced,

@@ -17,6 +17,9 @@ pub struct Feedback {
     pub reward: Option<f64>,
     /// Dollars that the reward was charged.
     pub cost_usd: f64,
+    /// How much it weighs in learning, in (0, 1].
+    #[serde(default = "certain", skip_serializing_if = "is_certain")]
+    pub trust: f64,
     /// Each verifier's part; empty for clients' feedback.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<Verdict>,
@@ -32,6 +35,49 @@ pub enum FeedbackSource {
     Client,
     /// The worker gave no answer, which scores 0.
     Failure,
+    /// A model asked to judge the answer.
+    Judge,
+    /// A user's thumb up or down.
+    Thumbs,
+}
+
+/// Feedback of one channel on one decision is learnt from once; the channels do not shut each other out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Channel {
+    /// Somebody checked the answer.
+    Verified,
+    /// Somebody liked it, or not.
+    Weak,
+}
+
+impl FeedbackSource {
+    /// The channel that it comes by.
+    pub fn channel(self) -> Channel {
+        match self {
+            Self::Verifier | Self::Client | Self::Failure => Channel::Verified,
+            Self::Judge | Self::Thumbs => Channel::Weak,
+        }
+    }
+
+    /// The name as stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Verifier => "verifier",
+            Self::Client => "client",
+            Self::Failure => "failure",
+            Self::Judge => "judge",
+            Self::Thumbs => "thumbs",
+        }
+    }
+}
+
+fn certain() -> f64 {
+    1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_certain(trust: &f64) -> bool {
+    *trust == 1.0
 }
 
 /// One verifier's part in a score.

@@ -84,6 +84,21 @@ name!(
     IdempotencyKey, "idempotency_key", 256, "printable ASCII", |c| c.is_ascii_graphic() || c == ' '
 );
 
+name!(
+    /// A conversation or a job of many tasks, whose tasks are better kept on one arm.
+    SessionId, "session", 128, "printable ASCII without spaces", |c| c.is_ascii_graphic()
+);
+name!(
+    /// Whose task it is, where several parties share a router.
+    TenantId, "tenant", 64, "lower-case letters, digits and . _ -",
+    |c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c)
+);
+name!(
+    /// Something that an arm can do and a task may need, such as `vision` or `tools`.
+    Capability, "needs", 32, "lower-case letters, digits and . _ -",
+    |c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c)
+);
+
 impl TaskId {
     /// A fresh, time-ordered id.
     pub fn generate() -> Self {

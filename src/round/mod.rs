@@ -3,6 +3,7 @@
 //! Pure data, imported by every other module and importing none. Each record can be written to the journal as
 //! JSON and read back for ever, so fields are only ever added, with a default.
 
+mod arm;
 mod context;
 mod decision;
 mod feedback;
@@ -11,10 +12,11 @@ mod outcome;
 mod task;
 mod unit;
 
-pub use context::{ArmFeatures, Candidate, Context, Embedding, Neighbour, Recall, Taken, TriedArm};
-pub use decision::{Decision, PolicyRef, Probability, Reason, VoterView};
-pub use feedback::{Feedback, FeedbackSource, Signal, Verdict, VerdictStatus};
-pub use ids::{ArmId, DecisionId, Domain, IdempotencyKey, TaskId};
+pub use arm::ArmPatch;
+pub use context::{ArmFeatures, Candidate, Context, Embedding, MaskReason, Masked, Neighbour, Recall, Taken, TriedArm};
+pub use decision::{Decision, PolicyRef, Probability, Reason, ShadowView, VoterView};
+pub use feedback::{Channel, Feedback, FeedbackSource, Signal, Verdict, VerdictStatus};
+pub use ids::{ArmId, Capability, DecisionId, Domain, IdempotencyKey, SessionId, TaskId, TenantId};
 pub use outcome::{Call, CallStatus, Outcome, OutcomeStatus};
 pub use task::{Constraints, Message, Metadata, PROMPT_BYTES_MAX, Task};
 pub use unit::{Mode, Propensity, RewardWeights, Score};

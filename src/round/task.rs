@@ -3,13 +3,16 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ArmId, Domain, IdempotencyKey, Invalid, RewardWeights, TaskId};
+use super::{ArmId, Capability, Domain, IdempotencyKey, Invalid, RewardWeights, SessionId, TaskId, TenantId};
 
 /// Task metadata: one JSON object, the verifiers' extension point (`reference`, `schema`, `choices`, `answer` ...).
 pub type Metadata = Map<String, Value>;
 
 /// The longest prompt, all messages together.
 pub const PROMPT_BYTES_MAX: usize = 1 << 20;
+
+/// The most capabilities that a task may need.
+const NEEDS_MAX: usize = 16;
 
 /// One piece of work to route.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +32,12 @@ pub struct Task {
     /// Weights of this task's reward, when they differ from the daemon's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reward: Option<RewardWeights>,
+    /// The conversation it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionId>,
+    /// Whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
     /// Makes a repeated request one task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<IdempotencyKey>,
@@ -54,6 +63,12 @@ pub struct Constraints {
     /// How long the worker may take, in milliseconds (1 to 3,600,000).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
+    /// No arm that is expected to cost more dollars than this, above 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd_max: Option<f64>,
+    /// Only arms that can do all of these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Capability>,
 }
 
 impl Task {
@@ -82,6 +97,12 @@ impl Task {
         }
         if self.constraints.deadline_ms.is_some_and(|ms| !(1..=3_600_000).contains(&ms)) {
             return Err(Invalid::new("constraints.deadline_ms", "must be from 1 to 3600000"));
+        }
+        if self.constraints.cost_usd_max.is_some_and(|usd| !(usd > 0.0 && usd <= 1e6)) {
+            return Err(Invalid::new("constraints.cost_usd_max", "must be above 0 and at most 1000000 dollars"));
+        }
+        if self.constraints.needs.len() > NEEDS_MAX {
+            return Err(Invalid::new("constraints.needs", format!("must name at most {NEEDS_MAX} capabilities")));
         }
         if let Some(reward) = &self.reward {
             reward.validate()?;

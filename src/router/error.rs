@@ -1,11 +1,12 @@
 //! Why the router did not do as asked.
 
 use crate::{
+    action::policy::CardError,
     arms::CatalogueError,
     context::embedding::EmbeddingError,
     journal::JournalError,
     memory::{MemoryError, snapshot::SnapshotError},
-    round::{DecisionId, Domain, IdempotencyKey, Invalid},
+    round::{DecisionId, Domain, IdempotencyKey, Invalid, TenantId},
 };
 
 /// Why the router did not do as asked.
@@ -46,6 +47,39 @@ pub enum RouterError {
     /// A snapshot of memory cannot be made, read or used.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    /// A tenant that does not exist.
+    #[error("unknown tenant {tenant}; the tenants are: {known}")]
+    UnknownTenant {
+        /// What was asked for.
+        tenant: TenantId,
+        /// What there is.
+        known: String,
+    },
+    /// An arm that cannot be made.
+    #[error("the arm cannot be made: {0}")]
+    BadArm(String),
+    /// A policy card that does not exist.
+    #[error("unknown policy card {card:?}; the cards are: {known}")]
+    UnknownCard {
+        /// What was asked for.
+        card: String,
+        /// What there is.
+        known: String,
+    },
+    /// A policy card that cannot be used.
+    #[error("policy card {card:?} cannot be used: {problem}")]
+    BadCard {
+        /// The card.
+        card: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A card without a usable policy.
+    #[error(transparent)]
+    Card(#[from] CardError),
+    /// No other policy decided before.
+    #[error("no other policy decided before the present one; promote a card instead")]
+    NothingToRollBack,
     /// A defect here.
     #[error("internal error: {0}")]
     Internal(String),

@@ -13,7 +13,9 @@ use crate::{
 pub struct ClientFeedback {
     /// The decision judged.
     pub decision_id: DecisionId,
-    /// The client's score.
+    /// Who gave the score: the client itself, a model that it asked, or its user's thumb.
+    pub source: ClientSource,
+    /// The score.
     pub score: Option<f64>,
     /// The answer, to be verified here.
     pub output: Option<String>,
@@ -21,6 +23,19 @@ pub struct ClientFeedback {
     pub cost_usd: Option<f64>,
     /// How long the worker took, in milliseconds.
     pub latency_ms: Option<f64>,
+}
+
+/// Who gave a score.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientSource {
+    /// The client, which checked the answer.
+    #[default]
+    Client,
+    /// A model asked to judge it.
+    Judge,
+    /// A user who liked it or not.
+    Thumbs,
 }
 
 /// What became of feedback.
@@ -49,13 +64,17 @@ impl Router {
         let expected = decided.context.candidates.iter().find(|candidate| candidate.arm == decided.decision.arm);
         let cost_usd = said.cost_usd.unwrap_or(expected.map_or(0.0, |candidate| candidate.cost_usd));
         let (events, feedback) = match (said.score, said.output) {
+            (_, Some(_)) if said.source != ClientSource::Client => {
+                return Err(bad("source", "must be client, or left out, when `output` is sent: verifiers judge that"));
+            }
             (Some(score), None) => {
-                let feedback = self.client_feedback(&decided, Score::new(score)?, cost_usd);
+                let feedback = self.client_feedback(&decided, said.source, Score::new(score)?, cost_usd);
                 (vec![Event::Judged { feedback: feedback.clone() }], feedback)
             }
             (None, Some(output)) => {
                 let outcome = client_outcome(&decided, output, cost_usd, said.latency_ms.unwrap_or(0.0));
-                let feedback = self.judge(&decided, &outcome).await;
+                let trust = self.settings.trust.client;
+                let feedback = Feedback { trust, ..self.judge(&decided, &outcome).await };
                 (vec![Event::Ran { outcome }, Event::Judged { feedback: feedback.clone() }], feedback)
             }
             (None, None) => return Err(bad("score", "is missing; send `score`, or `output` to have it verified")),
@@ -72,13 +91,20 @@ impl Router {
         })
     }
 
-    fn client_feedback(&self, decided: &Decided, score: Score, cost_usd: f64) -> Feedback {
+    fn client_feedback(&self, decided: &Decided, source: ClientSource, score: Score, cost_usd: f64) -> Feedback {
+        let trust = self.settings.trust;
+        let (source, trust) = match source {
+            ClientSource::Client => (FeedbackSource::Client, trust.client),
+            ClientSource::Judge => (FeedbackSource::Judge, trust.judge),
+            ClientSource::Thumbs => (FeedbackSource::Thumbs, trust.thumbs),
+        };
         Feedback {
             decision_id: decided.decision.id,
-            source: FeedbackSource::Client,
+            source,
             score: Some(score),
             reward: Some(self.weights(&decided.task).reward(score.get(), cost_usd)),
             cost_usd,
+            trust,
             verdicts: vec![],
         }
     }

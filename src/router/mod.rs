@@ -9,11 +9,16 @@
 //! loop goes on; a failing policy falls back to uniform, recorded and counted; a failing journal acknowledges
 //! nothing.
 
+mod arms;
+mod cards;
+mod checkpoint;
 mod error;
 mod feedback;
 mod learner;
+mod lesson;
 mod memory;
 mod open;
+mod policies;
 mod recollection;
 
 use std::{
@@ -27,24 +32,27 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use tokio_util::task::TaskTracker;
+use moka::future::Cache;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use policies::Policies;
 
 use crate::{
     action::{
-        policy::{Opinion, observe},
+        policy::{Action, Opinion, observe},
         sample::sample,
     },
-    arms::Catalogue,
+    arms::{Catalogue, Health, Selection},
     context::{chat::essence, embedding::EmbeddingPool},
     feedback::verifier::Registry,
-    journal::{Appended, Event, Journal, NewEvent, Observed, Stored},
+    journal::{Appended, Event, Journal, NewEvent, Observed, Stored, now_ms},
     memory::{Memory, MemoryWriter, Shape, snapshot::SnapshotStore},
     modes,
     regret::{RegretReport, Tracker},
     round::{
         Candidate, Context, Decision, DecisionId, Domain, Embedding, Feedback, FeedbackSource, IdempotencyKey, Mode,
         Neighbour, Outcome, OutcomeStatus, PolicyRef, Probability, Propensity, Reason, Recall, RewardWeights, Score,
-        Task,
+        SessionId, ShadowView, Taken, Task, TenantId,
     },
     telemetry::{Events, Metric, Stage, observe_stage},
 };
@@ -59,11 +67,15 @@ pub use crate::{
         view::{Record as MemoryRecord, Stats as MemoryStats},
     },
 };
+pub use arms::ArmReport;
+pub use cards::{Card, Cards, DEFAULT_CARD, read_cards};
 pub use error::RouterError;
-pub use feedback::{Acknowledged, ClientFeedback};
+pub use feedback::{Acknowledged, ClientFeedback, ClientSource};
 pub use learner::PolicySnapshot;
+pub use lesson::Trial;
 pub use memory::{refuse_in_use, restoration};
-pub use open::{Opened, RouterParts, RouterSettings, fill_memory};
+pub use open::{ArmMaker, Opened, RouterParts, RouterSettings, Trust, fill_memory};
+pub use policies::{CardReport, ChangeReport, DomainWeights, PoliciesReport, ShadowReport};
 
 /// The most domains that a router without configured domains tells apart.
 const DOMAINS_MAX: usize = 64;
@@ -111,10 +123,16 @@ pub struct Router {
     recall_failing: AtomicBool,
     // Restorations that the learner has handed to the writer.
     restorations: Arc<AtomicU64>,
-    catalogue: Arc<Catalogue>,
+    catalogue: Arc<ArcSwap<Catalogue>>,
+    arm_maker: ArmMaker,
+    health: Health,
+    // What each session's last round took.
+    sessions: Cache<SessionId, Taken>,
     registry: Registry,
-    journal: Journal,
+    journal: Arc<Journal>,
     policy: Arc<ArcSwap<PolicySnapshot>>,
+    policies: Policies,
+    closing: CancellationToken,
     // Guards the regret read model: the learner adds a round, pages read a report.
     tracker: Arc<Mutex<Tracker>>,
     events: Events,
@@ -143,7 +161,8 @@ impl Router {
         };
         let decided = Arc::new(decided);
         if let Some(outcome) = outcome
-            && let Some(place) = feedback.iter().position(|feedback| feedback.source != FeedbackSource::Client)
+            && let Some(place) =
+                feedback.iter().position(|f| matches!(f.source, FeedbackSource::Verifier | FeedbackSource::Failure))
         {
             return Ok(Round { decided, outcome, feedback: feedback.swap_remove(place), repeated: true });
         }
@@ -196,8 +215,9 @@ impl Router {
     /// Observes and decides; the decision is durable when this returns.
     async fn decide(&self, mut task: Task) -> Result<(Arc<Decided>, Appended), RouterError> {
         self.admit(&task.domain)?;
+        let default = self.tenant_reward(task.tenant.as_ref())?;
         // Journaled with the task, so that a later change of the default does not change what was learnt.
-        task.reward.get_or_insert(self.settings.reward);
+        let weights = *task.reward.get_or_insert(default);
         let started = Instant::now();
         let text = essence(&task.messages);
         let embedding = self.embedder.embed(&text).await?;
@@ -209,25 +229,32 @@ impl Router {
                 (task.domain, observed.domain_similarity) = (domain, Some(similarity));
             }
         }
-        let candidates = self.catalogue.candidates(&task)?;
-        let (neighbours, recall) = self.recall(&embedding).await;
-        let weights = self.weights(&task);
-        let domain = task.domain.clone();
-        let mut context = Context {
-            text: text.as_ref().into(),
-            embedding,
-            domain,
-            neighbours,
-            recall,
-            candidates,
-            last: None,
-            weights,
+        let now = now_ms();
+        let selection = self.catalogue.load().select(&task, |arm| self.health.rests(arm, now))?;
+        let Selection { candidates, masked, fallback } = selection;
+        observed.masked = masked;
+        let last = match &task.session {
+            Some(session) => self.sessions.get(session).await,
+            None => None,
         };
+        let (neighbours, recall) = self.recall(&embedding).await;
+        let domain = task.domain.clone();
+        let text = text.as_ref().into();
+        let mut context = Context { text, embedding, domain, neighbours, recall, candidates, last, weights };
         let started = Instant::now();
-        let decision = self.draw(&task, &mut context)?;
+        let Drawn { mut decision, poisoned } = self.draw(&task, &mut context)?;
+        if fallback {
+            decision.reason = Reason::Fallback;
+            metrics::counter!(Metric::Fallbacks.name()).increment(1);
+        }
         observe_stage(Stage::Decide, started.elapsed());
         let decided = Arc::new(Decided { task, context, observed, decision });
         let appended = self.append(vec![NewEvent::of(&decided, decided.to_event())]).await?;
+        if let Some(session) = &decided.task.session {
+            let taken = Taken { mode: decided.decision.mode, arm: decided.decision.arm.clone() };
+            self.sessions.insert(session.clone(), taken).await;
+        }
+        self.quarantine(poisoned).await;
         Ok((decided, appended.first().copied().unwrap_or(Appended::Duplicate)))
     }
 
@@ -255,16 +282,16 @@ impl Router {
         (vec![], Recall::Unavailable(reason))
     }
 
-    fn draw(&self, task: &Task, context: &mut Context) -> Result<Decision, RouterError> {
+    fn draw(&self, task: &Task, context: &mut Context) -> Result<Drawn, RouterError> {
         let id = DecisionId::generate();
         let seed = id.seed();
         let snapshot = self.policy.load();
         observe(context, &snapshot.standings);
-        let (opinion, fallback) = match snapshot.policy.decide(context, seed) {
+        let (opinion, fallback) = match snapshot.champion.policy.decide(context, seed) {
             Ok(opinion) => (opinion, false),
             Err(error) => {
                 metrics::counter!(Metric::Fallbacks.name()).increment(1);
-                tracing::warn!(%error, policy = snapshot.policy.name(), "the policy failed; drew uniformly");
+                tracing::warn!(%error, policy = %snapshot.champion.name, "the policy failed; drew uniformly");
                 let n = context.candidates.len();
                 (Opinion { pmf: vec![1.0 / n as f64; n], ..Opinion::default() }, true)
             }
@@ -283,35 +310,46 @@ impl Router {
             () if *p >= most => Reason::Exploit,
             () => Reason::Explore,
         };
-        let probability = |(candidate, p): (&Candidate, &f64)| Probability {
+        let probability = |(place, (candidate, p)): (usize, (&Candidate, &f64))| Probability {
             mode: candidate.mode,
             arm: candidate.arm.clone(),
             p: *p,
+            expected: opinion.expected.get(place).map(|expected| *expected as f32),
         };
-        Ok(Decision {
+        let shadow = snapshot.shadow.as_ref().map(|shadow| ShadowView {
+            policy: shadow.reference(),
+            pmf: shadow.policy.decide(context, seed).map(|opinion| opinion.pmf).unwrap_or_default(),
+        });
+        let poisoned = opinion.poisoned.iter().filter_map(|place| context.candidates.get(*place));
+        let poisoned = poisoned.map(|candidate| (candidate.mode, candidate.arm.clone())).collect();
+        let decision = Decision {
             id,
             task_id: task.id.clone(),
             mode: candidate.mode,
             arm: candidate.arm.clone(),
             propensity: Propensity::new(*p).map_err(|error| internal(&error))?,
-            pmf: context.candidates.iter().zip(&opinion.pmf).map(probability).collect(),
-            voters: opinion.voters,
-            policy: PolicyRef { name: snapshot.policy.name().into(), version: snapshot.policy.version() },
+            pmf: context.candidates.iter().zip(&opinion.pmf).enumerate().map(probability).collect(),
+            policy: snapshot.champion.reference(),
+            shadow,
             learnt_rounds: snapshot.learnt_rounds,
             reason,
             seed,
-        })
+            voters: opinion.voters,
+        };
+        Ok(Drawn { decision, poisoned })
     }
 
     /// Runs and verifies a decision; outcome and feedback are durable when this returns.
     async fn finish(&self, decided: Arc<Decided>, repeated: bool) -> Result<Round, RouterError> {
         let id = decided.decision.id;
         let _running = Running::enter(&self.running, id).ok_or(RouterError::StillRunning(id))?;
-        let arm = self.catalogue.get(&decided.decision.arm)?;
+        let catalogue = self.catalogue.load_full();
         let started = Instant::now();
-        let outcome = match decided.decision.mode {
-            Mode::Single => modes::run_single(id, &decided.task, arm).await,
+        let outcome = match (catalogue.get(&decided.decision.arm), decided.decision.mode) {
+            (Ok(arm), Mode::Single) => modes::run_single(id, &decided.task, arm).await,
+            (Err(error), Mode::Single) => modes::not_run(id, &decided.decision.arm, &error.to_string()),
         };
+        self.health.note(&decided.decision.arm, outcome.status == OutcomeStatus::Done, now_ms());
         observe_stage(Stage::Run, started.elapsed());
         let feedback = self.judge(&decided, &outcome).await;
         let events = [Event::Ran { outcome: outcome.clone() }, Event::Judged { feedback: feedback.clone() }];
@@ -334,11 +372,22 @@ impl Router {
                 score: Score::new(0.0).ok(),
                 reward: Some(weights.reward(0.0, outcome.cost_usd)),
                 cost_usd: outcome.cost_usd,
+                trust: 1.0,
                 verdicts: vec![],
             },
         };
         observe_stage(Stage::Verify, started.elapsed());
         feedback
+    }
+
+    /// What a tenant's tasks weigh.
+    fn tenant_reward(&self, tenant: Option<&TenantId>) -> Result<RewardWeights, RouterError> {
+        let RouterSettings { reward, tenants, .. } = &self.settings;
+        let Some(tenant) = tenant.filter(|_| !tenants.is_empty()) else { return Ok(*reward) };
+        tenants.get(tenant).copied().ok_or_else(|| RouterError::UnknownTenant {
+            tenant: tenant.clone(),
+            known: tenants.keys().map(TenantId::as_str).collect::<Vec<_>>().join(", "),
+        })
     }
 
     fn weights(&self, task: &Task) -> RewardWeights {
@@ -374,7 +423,10 @@ impl Router {
                 Stored { event: Event::Ran { outcome: ran }, .. } => outcome = Some(ran),
                 Stored { event: Event::Judged { feedback: judged }, .. } => feedback.push(judged),
                 Stored { event: Event::Decided { .. }, .. } => decided = stored.into_decided(),
-                Stored { event: Event::MemoryRestored { .. }, .. } => {}
+                Stored {
+                    event: Event::MemoryRestored { .. } | Event::PolicyChanged { .. } | Event::ArmChanged { .. },
+                    ..
+                } => {}
             }
         }
         let decided = decided.ok_or(RouterError::UnknownDecision(id))?;
@@ -388,8 +440,7 @@ impl Router {
 
     /// The policy that decides now.
     pub fn policy(&self) -> PolicyRef {
-        let snapshot = self.policy.load();
-        PolicyRef { name: snapshot.policy.name().into(), version: snapshot.policy.version() }
+        self.policy.load().champion.reference()
     }
 
     /// How full memory is and how far it is behind, and its cap.
@@ -416,6 +467,7 @@ impl Router {
 
     /// Waits for running rounds, learns the last of them, flushes memory and closes the journal.
     pub async fn close(&self) {
+        self.closing.cancel();
         self.drain().await;
         self.journal.close().await;
         let learner = self.learner.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -429,6 +481,12 @@ impl Router {
             tracing::error!("memory was not flushed; the journal has its entries");
         }
     }
+}
+
+/// A decision, and the actions whose estimates were not finite.
+struct Drawn {
+    decision: Decision,
+    poisoned: Vec<Action>,
 }
 
 /// Runs what blocks on a thread of its own.

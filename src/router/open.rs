@@ -2,45 +2,57 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwap;
-use tokio::sync::mpsc;
-use tokio_util::task::TaskTracker;
+use moka::future::Cache;
+use tokio::{runtime::Handle, sync::mpsc};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Router, RouterError,
+    arms::changed,
+    cards::{Acting, Card, Cards, read_cards},
+    checkpoint::{Checkpoint, Resumed},
     learner::{Learner, PolicySnapshot},
+    lesson::{Folded, Trial, fold},
+    policies::Policies,
     recollection::{Expected, Recollection},
     run_blocking,
 };
 use crate::{
-    action::policy::{Policy, Standings},
-    arms::Catalogue,
+    action::policy::Standings,
+    arms::{Arm, Catalogue, Health},
     context::{domain::Centroids, embedding::EmbeddingPool},
     feedback::verifier::Registry,
-    journal::{Decided, Event, Journal, JournalSettings, Restored, Synchronous},
+    journal::{
+        ArmChange, Event, Journal, JournalSettings, NewEvent, PolicyChange, PolicyOrigin, PolicyRole, Synchronous,
+    },
     memory::{Held, Memory, MemoryError, MemoryWriter, Shape, snapshot::SnapshotStore},
     regret::Tracker,
-    round::{DecisionId, Domain, Feedback, RewardWeights},
+    round::{ArmId, Channel, Domain, RewardWeights, TenantId},
     telemetry::Events,
 };
 
 /// Events that may wait for the learner before the journal's writer waits too.
 const LEARNER_QUEUE: usize = 8_192;
-/// Events read at a time while folding.
-const PAGE: i64 = 2_000;
-/// Decisions kept in RAM while folding, in wait for their feedback; the rest are read again when it comes.
-const OPEN_DECISIONS_MAX: usize = 50_000;
+/// Sessions whose last arm is remembered; the longest unused ones are forgotten first.
+const SESSIONS_MAX: u64 = 100_000;
+/// How long a session's last arm is remembered after its last task: longer than any provider keeps a prompt cached.
+const SESSION_IDLE: Duration = Duration::from_secs(3_600);
 
 /// The router's own settings.
 #[derive(Debug, Clone)]
 pub struct RouterSettings {
     /// Weights of the reward.
     pub reward: RewardWeights,
+    /// The tenants that tasks may name, with their weights of the reward; any, with the weights above, when empty.
+    pub tenants: BTreeMap<TenantId, RewardWeights>,
+    /// How much clients' feedback weighs in learning.
+    pub trust: Trust,
     /// The domains that tasks may name; any (up to 64) when empty.
     pub domains: BTreeSet<Domain>,
     /// How alike a task and a domain's tasks must be, where the client names no domain; in [0, 1].
@@ -51,7 +63,29 @@ pub struct RouterSettings {
     pub journal: PathBuf,
     /// What durable means.
     pub synchronous: Synchronous,
+    /// Where the policy's checkpoint is kept.
+    pub checkpoint: PathBuf,
+    /// The card that decides, until another one is promoted.
+    pub card: String,
+    /// The policy of that card, where it is not the one that the card names.
+    pub policy: Option<String>,
+    /// The folder of policy cards.
+    pub cards: Option<PathBuf>,
 }
+
+/// How much feedback of each source weighs in learning, in (0, 1].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Trust {
+    /// A client's score, or its answer verified here.
+    pub client: f64,
+    /// A model asked to judge.
+    pub judge: f64,
+    /// A user's thumb.
+    pub thumbs: f64,
+}
+
+/// Makes an arm of what is written in an `[[arms]]` table, or says what is wrong with it.
+pub type ArmMaker = Arc<dyn Fn(&serde_json::Value) -> Result<Arm, String> + Send + Sync>;
 
 /// What the router is made of.
 pub struct RouterParts {
@@ -63,12 +97,12 @@ pub struct RouterParts {
     pub memory_shape: Shape,
     /// Memory's snapshots.
     pub snapshots: SnapshotStore,
-    /// The arms.
+    /// The configured arms.
     pub catalogue: Catalogue,
+    /// Makes the arms that come while the router runs.
+    pub arm_maker: ArmMaker,
     /// The verifiers.
     pub registry: Registry,
-    /// A policy that has learnt nothing yet.
-    pub policy: Box<dyn Policy>,
 }
 
 /// What opening found.
@@ -78,6 +112,8 @@ pub struct Opened {
     pub events: u64,
     /// Rounds learnt from them.
     pub rounds: u64,
+    /// Events that the policy knew from its checkpoint.
+    pub resumed: u64,
     /// Entries that memory had to be given again.
     pub memory_rewritten: u64,
     /// Entries that it has not taken yet, because it does not answer.
@@ -95,18 +131,25 @@ impl Router {
     ) -> Result<(Arc<Self>, Opened), RouterError> {
         let started = Instant::now();
         let (committed, to_learn) = mpsc::channel(LEARNER_QUEUE);
-        let RouterParts { embedder, memory, memory_shape, snapshots, catalogue, registry, policy } = parts;
-        let journal = Journal::open(&settings.journal(embedder.model_id()), committed).await?;
-        let catalogue = Arc::new(catalogue);
+        let RouterParts { embedder, memory, memory_shape, snapshots, catalogue, arm_maker, registry } = parts;
+        let journal = Arc::new(Journal::open(&settings.journal(embedder.model_id()), committed).await?);
+        let catalogue = with_changes(catalogue, journal.arm_changes().await?, &arm_maker);
+        let catalogue = Arc::new(ArcSwap::from_pointee(catalogue));
+        let mut roles = Roles::of(&journal, &settings, &catalogue.load()).await?;
+        let resumed = resume(&journal, &mut roles.champion, &settings.checkpoint).await?;
         let tracker = Arc::new(Mutex::new(Tracker::default()));
         let events = Events::default();
         let first = PolicySnapshot {
-            policy: policy.snapshot(),
+            champion: roles.champion.snapshot(),
+            shadow: None,
+            trial: Trial::default(),
+            changes: 0,
             learnt_rounds: 0,
             standings: Standings::default(),
             centroids: Centroids::default(),
         };
         let published = Arc::new(ArcSwap::from_pointee(first));
+        let prepared = Arc::default();
         let snapshots = Arc::new(snapshots);
         let expected = Expected::of(&journal).await?;
         let held = ask(&memory).await?;
@@ -119,23 +162,30 @@ impl Router {
         let recollection = Recollection::start(to, from, memory_shape.cap, held, expected);
         let restorations = recollection.restorations();
         let memory_rewritten = recollection.lacking();
+        let (resumed_at, standings, poisoned) =
+            resumed.map_or_else(Default::default, |resumed: Resumed| (resumed.at, resumed.standings, resumed.poisoned));
         let mut learner = Learner {
-            policy,
+            champion: roles.champion,
+            shadow: roles.shadow,
+            trial: Trial::default(),
+            changes: 0,
+            resumed_at,
             learnt_rounds: 0,
-            standings: Standings::default(),
+            standings,
             centroids: Centroids::default(),
             recollection,
             catalogue: Arc::clone(&catalogue),
             tracker: Arc::clone(&tracker),
-            reward: settings.reward,
             published: Arc::clone(&published),
             events: events.clone(),
+            journal: Arc::clone(&journal),
+            prepared: Arc::clone(&prepared),
+            checkpoint: settings.checkpoint.clone(),
+            handle: Handle::current(),
         };
-        let folded = fold(&journal, progress, |folded| match folded {
-            Folded::Learnt { decided, feedback, at_ms } => learner.fold(decided, feedback, at_ms),
-            Folded::Restored { at, restored } => learner.recollection.pass(at, restored),
-        })
-        .await?;
+        let folded = fold(&journal, 0, i64::MAX, progress, |folded| learner.fold(&folded)).await?;
+        // From here on every event is new.
+        learner.resumed_at = 0;
         learner.publish();
         let level = Arc::clone(&writer);
         // A memory that fails is tried again while tasks flow.
@@ -145,6 +195,7 @@ impl Router {
         let opened = Opened {
             events: folded,
             rounds: learner.learnt_rounds,
+            resumed: resumed_at.unsigned_abs(),
             memory_rewritten,
             memory_behind: writer.level().behind,
             took: started.elapsed(),
@@ -166,6 +217,17 @@ impl Router {
             registry,
             journal,
             policy: published,
+            policies: Policies {
+                cards: ArcSwap::from_pointee(roles.cards),
+                folder: settings.cards.clone(),
+                changes: Mutex::new(roles.changes),
+                changing: tokio::sync::Mutex::default(),
+                prepared,
+            },
+            arm_maker,
+            health: Health::default(),
+            sessions: Cache::builder().max_capacity(SESSIONS_MAX).time_to_idle(SESSION_IDLE).build(),
+            closing: CancellationToken::new(),
             tracker,
             events,
             settings,
@@ -174,8 +236,97 @@ impl Router {
             rounds: TaskTracker::new(),
             learner: Mutex::new(Some(learner)),
         };
-        Ok((Arc::new(router), opened))
+        let router = Arc::new(router);
+        router.quarantine(poisoned).await;
+        tokio::spawn(Arc::clone(&router).watch_cards());
+        Ok((router, opened))
     }
+}
+
+/// Who decides and who is on trial.
+struct Roles {
+    champion: Acting,
+    shadow: Option<Acting>,
+    cards: Cards,
+    changes: Vec<PolicyChange>,
+}
+
+impl Roles {
+    /// The last changes in the journal, unless the configuration names another card than it did then: that is a change too.
+    async fn of(journal: &Journal, settings: &RouterSettings, catalogue: &Catalogue) -> Result<Self, RouterError> {
+        let cards = read_cards(settings.cards.as_deref());
+        let known = || cards.keys().cloned().collect::<Vec<_>>().join(", ");
+        let card = match cards.get(&settings.card) {
+            Some(Ok(card)) => Arc::clone(card),
+            Some(Err(problem)) => {
+                return Err(RouterError::BadCard { card: settings.card.clone(), problem: problem.clone() });
+            }
+            None => return Err(RouterError::UnknownCard { card: settings.card.clone(), known: known() }),
+        };
+        let policy = settings.policy.as_deref().unwrap_or(&card.settings.policy);
+        let configured = PolicyChange {
+            role: PolicyRole::Champion,
+            origin: PolicyOrigin::Configured,
+            name: card.name().into(),
+            policy: policy.into(),
+            card: Some(card.text.clone()),
+        };
+        let mut changes = journal.policy_changes().await?;
+        let from_file = |change: &&PolicyChange| match change.origin {
+            PolicyOrigin::Configured | PolicyOrigin::Reloaded => change.role == PolicyRole::Champion,
+            PolicyOrigin::Asked | PolicyOrigin::RolledBack => false,
+        };
+        let last = changes.iter().rev().find(from_file);
+        let known = last.is_some_and(|last| (&last.policy, &last.card) == (&configured.policy, &configured.card));
+        if !known {
+            journal.append(vec![NewEvent::alone(Event::PolicyChanged { change: configured.clone() })]).await?;
+            changes.push(configured);
+        }
+        let champion = Policies::last(&changes, PolicyRole::Champion).map(acting).transpose()?;
+        let champion = champion.ok_or_else(|| RouterError::Internal("no policy was configured".into()))?;
+        if let Some((_, arm)) = champion.name.split_once("fixed:") {
+            catalogue.get(&ArmId::new(arm)?)?;
+        }
+        let shadow = Policies::last(&changes, PolicyRole::Shadow).filter(|change| change.card.is_some());
+        let shadow = shadow.map(acting).transpose()?;
+        Ok(Self { champion, shadow, cards, changes })
+    }
+}
+
+fn acting(change: &PolicyChange) -> Result<Acting, RouterError> {
+    let card = Arc::new(Card::parse(change.card.as_deref().unwrap_or_default())?);
+    Ok(Acting::new(card, &change.policy)?)
+}
+
+/// The configured arms with what became of them since. A change that cannot be made any more is logged and left out.
+fn with_changes(configured: Catalogue, changes: Vec<(ArmId, ArmChange)>, maker: &ArmMaker) -> Catalogue {
+    let mut catalogue = configured;
+    for (arm, change) in changes {
+        match changed(&catalogue, &arm, &change, maker) {
+            Ok(next) => catalogue = next,
+            Err(error) => tracing::warn!(%arm, %error, "a change of an arm could not be made again"),
+        }
+    }
+    catalogue
+}
+
+/// The policy's checkpoint, where it fits the journal.
+async fn resume(journal: &Journal, champion: &mut Acting, path: &Path) -> Result<Option<Resumed>, RouterError> {
+    let usable = match Checkpoint::read(path) {
+        Ok(None) => return Ok(None),
+        Ok(Some(checkpoint)) => {
+            let there = journal.after(checkpoint.at - 1, 1).await?;
+            if there.first().is_some_and(|event| event.seq == checkpoint.at && event.at_ms == checkpoint.at_ms) {
+                checkpoint.resume(champion)
+            } else {
+                Err("it is of another journal".into())
+            }
+        }
+        Err(problem) => Err(problem),
+    };
+    Ok(usable
+        .inspect_err(|problem| tracing::info!(%problem, "the policy's checkpoint is not used; the journal is folded"))
+        .ok())
 }
 
 impl RouterSettings {
@@ -206,12 +357,13 @@ pub async fn fill_memory(
     let (to, from) = (Arc::clone(&writer), Arc::new(snapshots));
     let mut recollection = Recollection::start(to, from, shape.cap, Some(held), expected);
     let given = recollection.lacking();
-    fold(journal, progress, |folded| match folded {
-        Folded::Learnt { decided, feedback, at_ms } => {
-            if let Some(score) = feedback.score {
+    fold(journal, 0, i64::MAX, progress, |folded| match folded {
+        Folded::Learnt { decided, feedback, at_ms, .. } => {
+            if let Some(score) = feedback.score.filter(|_| feedback.source.channel() == Channel::Verified) {
                 recollection.learn(decided, feedback, score.get(), at_ms);
             }
         }
+        Folded::Unscored { .. } => {}
         Folded::Restored { at, restored } => recollection.pass(at, restored),
     })
     .await?;
@@ -234,59 +386,5 @@ async fn ask(memory: &Arc<dyn Memory>) -> Result<Option<Held>, RouterError> {
             Ok(None)
         }
         Err(error) => Err(error.into()),
-    }
-}
-
-/// What the fold is told, in journal order.
-enum Folded<'a> {
-    /// A round to learn from.
-    Learnt { decided: &'a Decided, feedback: &'a Feedback, at_ms: i64 },
-    /// Memory's content was replaced at this place in the journal.
-    Restored { at: i64, restored: &'a Restored },
-}
-
-/// Reads the journal from its beginning; returns how many events it has.
-async fn fold(
-    journal: &Journal,
-    progress: impl Fn(u64, u64),
-    mut tell: impl FnMut(Folded<'_>),
-) -> Result<u64, RouterError> {
-    let total = journal.counts().await?.0;
-    // Decision ids are ordered by time, so the first of the map is the oldest.
-    let mut open: BTreeMap<DecisionId, Decided> = BTreeMap::new();
-    let (mut seq, mut done) = (0, 0);
-    loop {
-        let page = journal.after(seq, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(done) };
-        seq = last.seq;
-        done += page.len() as u64;
-        for stored in page {
-            let (at, learns, at_ms) = (stored.seq, stored.learns, stored.at_ms);
-            match &stored.event {
-                Event::Decided { decision, .. } => {
-                    let id = decision.id;
-                    if let Some(decided) = stored.into_decided() {
-                        open.insert(id, decided);
-                    }
-                    if open.len() > OPEN_DECISIONS_MAX {
-                        open.pop_first();
-                    }
-                }
-                Event::Ran { .. } => {}
-                Event::Judged { feedback } if learns => {
-                    let decided = match open.remove(&feedback.decision_id) {
-                        Some(decided) => decided,
-                        None => journal
-                            .decided(feedback.decision_id)
-                            .await?
-                            .ok_or(RouterError::UnknownDecision(feedback.decision_id))?,
-                    };
-                    tell(Folded::Learnt { decided: &decided, feedback, at_ms });
-                }
-                Event::Judged { .. } => {}
-                Event::MemoryRestored { restored } => tell(Folded::Restored { at, restored }),
-            }
-        }
-        progress(done, total);
     }
 }

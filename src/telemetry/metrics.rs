@@ -19,6 +19,10 @@ pub enum Metric {
     Verdicts,
     /// Decisions drawn uniformly because the policy failed.
     Fallbacks,
+    /// Changes of the policy that decides or is on trial.
+    PolicyChanges,
+    /// Arms quarantined because their statistics made no sense, by arm.
+    Quarantined,
     /// Decisions made without recall because memory failed.
     RecallUnavailable,
     /// Memory writes that failed.
@@ -41,6 +45,8 @@ impl Metric {
             Self::StageSeconds => "pointsman_stage_seconds",
             Self::Verdicts => "pointsman_verdicts_total",
             Self::Fallbacks => "pointsman_fallbacks_total",
+            Self::PolicyChanges => "pointsman_policy_changes_total",
+            Self::Quarantined => "pointsman_quarantined_total",
             Self::RecallUnavailable => "pointsman_recall_unavailable_total",
             Self::MemoryFailures => "pointsman_memory_failures_total",
             Self::MemoryEntries => "pointsman_memory_entries",

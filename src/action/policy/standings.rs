@@ -138,6 +138,11 @@ impl Standings {
         self.domains.iter().map(|(domain, cells)| (domain, &**cells))
     }
 
+    /// The domains with cells of their own, in order.
+    pub fn known_domains(&self) -> impl Iterator<Item = &Domain> {
+        self.domains.keys()
+    }
+
     /// How many rounds were learnt.
     pub fn rounds(&self) -> u64 {
         self.rounds

@@ -207,6 +207,8 @@ mod tests {
             metadata: metadata.as_object().unwrap().clone(),
             constraints: Default::default(),
             reward: None,
+            session: None,
+            tenant: None,
             idempotency_key: None,
         }
     }

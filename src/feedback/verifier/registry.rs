@@ -141,7 +141,7 @@ impl Registry {
         }
         let score = combine(&verdicts);
         let reward = score.map(|score| weights.reward(score.get(), cost_usd));
-        Feedback { decision_id, source: FeedbackSource::Verifier, score, reward, cost_usd, verdicts }
+        Feedback { decision_id, source: FeedbackSource::Verifier, score, reward, cost_usd, trust: 1.0, verdicts }
     }
 }
 

@@ -45,6 +45,8 @@ fn task(prompt: &str, metadata: Value) -> Task {
         metadata: metadata.as_object().cloned().unwrap_or_default(),
         constraints: Default::default(),
         reward: None,
+        session: None,
+        tenant: None,
         idempotency_key: None,
     }
 }

@@ -1,0 +1,81 @@
+//! Arms from their configuration: at the start, and while the daemon runs.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::{Context, Result, bail};
+use pointsman::{
+    arms::{
+        Arm,
+        worker::{OpenAiSettings, OpenAiWorker, Recorded, ReplayedWorker, ScriptedSettings, ScriptedWorker, Worker},
+    },
+    config::{ArmConfig, WorkerConfig},
+    replay::Dataset,
+};
+
+/// Makes workers that share one HTTP client and the datasets read so far.
+pub(super) struct Workers {
+    client: reqwest::Client,
+    // Guards the datasets by their folders.
+    datasets: Mutex<HashMap<PathBuf, Arc<Dataset>>>,
+}
+
+impl Workers {
+    pub(super) fn new() -> Result<Self> {
+        let client = reqwest::Client::builder().build().context("the HTTP client cannot start")?;
+        Ok(Self { client, datasets: Mutex::default() })
+    }
+
+    /// One arm; `seed` makes a scripted worker's mistakes its own.
+    pub(super) fn arm(&self, config: &ArmConfig, seed: u64) -> Result<Arm> {
+        let worker: Arc<dyn Worker> = match &config.worker {
+            WorkerConfig::OpenAi { base_url, model, api_key, timeout_ms } => {
+                let settings = OpenAiSettings {
+                    base_url: base_url.clone(),
+                    model: model.clone(),
+                    api_key: api_key.clone(),
+                    timeout_ms: *timeout_ms,
+                };
+                Arc::new(OpenAiWorker::new(settings, self.client.clone()))
+            }
+            WorkerConfig::Scripted { skill, default_skill, latency_ms } => {
+                Arc::new(ScriptedWorker::new(ScriptedSettings {
+                    skill: skill.clone(),
+                    default_skill: *default_skill,
+                    latency_ms: *latency_ms,
+                    seed,
+                }))
+            }
+            WorkerConfig::Replay { dataset, model } => {
+                let mut datasets = self.datasets.lock().unwrap_or_else(PoisonError::into_inner);
+                let read = match datasets.get(dataset) {
+                    Some(read) => Arc::clone(read),
+                    None => {
+                        let read = Arc::new(Dataset::read(dataset, None)?);
+                        datasets.insert(dataset.clone(), Arc::clone(&read));
+                        read
+                    }
+                };
+                Arc::new(ReplayedWorker::new(recorded(&read, model)?))
+            }
+        };
+        let ArmConfig { id, prices, capabilities, enabled, .. } = config.clone();
+        Ok(Arm { id, prices, capabilities, enabled, quarantined: false, worker })
+    }
+}
+
+/// One model's outcomes by task id.
+fn recorded(dataset: &Dataset, model: &str) -> Result<HashMap<String, Recorded>> {
+    let Some(place) = dataset.models.iter().position(|known| known.arm.as_str() == model) else {
+        let known: Vec<_> = dataset.models.iter().map(|model| model.arm.as_str()).collect();
+        bail!("dataset {} has no model {model:?}; it has: {}", dataset.name, known.join(", "));
+    };
+    let record = |task: &pointsman::replay::DatasetTask| {
+        let result = task.results[place];
+        (task.id.to_string(), Recorded { text: None, score: result.score, cost_usd: Some(result.cost_usd) })
+    };
+    Ok(dataset.tasks.iter().map(record).collect())
+}
