@@ -1,10 +1,12 @@
 //! One integration binary: each module drives one surface of the daemon, started as its users start it.
 
+mod arms;
 mod bad_input;
 mod commands;
 mod durability;
 mod layers;
 mod memory;
+mod policies;
 mod routes;
 mod served;
 mod streams;

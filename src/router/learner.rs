@@ -54,6 +54,14 @@ pub struct PolicySnapshot {
     pub centroids: Centroids,
 }
 
+impl PolicySnapshot {
+    /// A hash of all that decides.
+    pub(super) fn state_hash(&self) -> String {
+        let state = serde_json::json!([self.champion.policy.state(), self.standings.state()]);
+        blake3::hash(state.to_string().as_bytes()).to_hex().to_string()
+    }
+}
+
 /// The state that rounds are folded into.
 pub(super) struct Learner {
     pub champion: Acting,
@@ -121,6 +129,7 @@ impl Learner {
     pub(super) fn fold(&mut self, folded: &Folded<'_>) {
         match folded {
             Folded::Restored { at, restored } => self.recollection.pass(*at, restored),
+            Folded::TrialChanged => self.trial = Trial::default(),
             Folded::Unscored { at, .. } => self.teach(*at, folded),
             Folded::Learnt { at, decided, feedback, at_ms } => {
                 let Some(round) = lesson(decided, feedback) else { return };
@@ -189,7 +198,13 @@ impl Learner {
         };
         match (change.role, acting) {
             (PolicyRole::Shadow, acting) => (self.shadow, self.trial) = (acting, Trial::default()),
-            (PolicyRole::Champion, Some(acting)) => (self.champion, self.resumed_at) = (acting, 0),
+            (PolicyRole::Champion, Some(acting)) => {
+                // A trial ends with its success.
+                if self.shadow.as_ref().is_some_and(|shadow| shadow.reference() == acting.reference()) {
+                    self.shadow = None;
+                }
+                (self.champion, self.resumed_at) = (acting, 0);
+            }
             (PolicyRole::Champion, None) => tracing::error!("a policy change came without its policy"),
         }
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::RouterError;
 use crate::{
     action::policy::{LearntRound, Policy},
-    journal::{Decided, Event, Journal, Restored},
+    journal::{Decided, Event, Journal, PolicyRole, Restored},
     round::{Channel, DecisionId, Feedback, FeedbackSource},
 };
 
@@ -22,6 +22,8 @@ pub(super) enum Folded<'a> {
     Learnt { at: i64, decided: &'a Decided, feedback: &'a Feedback, at_ms: i64 },
     /// Money was spent and nobody could say what for.
     Unscored { at: i64, feedback: &'a Feedback },
+    /// Another policy was put on trial, or the trial ended.
+    TrialChanged,
     /// Memory's content was replaced at this place in the journal.
     Restored { at: i64, restored: &'a Restored },
 }
@@ -110,7 +112,7 @@ pub(super) fn teach(policy: &mut dyn Policy, folded: &Folded<'_>) {
             }
         }
         Folded::Unscored { feedback, .. } => policy.charge(feedback.cost_usd),
-        Folded::Restored { .. } => {}
+        Folded::Restored { .. } | Folded::TrialChanged => {}
     }
 }
 

@@ -40,7 +40,7 @@ use policies::Policies;
 use crate::{
     action::{
         policy::{Action, Opinion, observe},
-        sample::sample,
+        sample::{normalised, sample},
     },
     arms::{Catalogue, Health, Selection},
     context::{chat::essence, embedding::EmbeddingPool},
@@ -297,13 +297,15 @@ impl Router {
             }
         };
         let internal = |error: &dyn std::fmt::Display| RouterError::Internal(format!("cannot draw an arm: {error}"));
-        let drawn = sample(&opinion.pmf, seed).map_err(|error| internal(&error))?;
+        // Without the rounding that a vote leaves: a lone candidate's probability is 1 and no more.
+        let pmf = normalised(opinion.pmf).map_err(|error| internal(&error))?;
+        let drawn = sample(&pmf, seed).map_err(|error| internal(&error))?;
         let (candidate, p) = context
             .candidates
             .get(drawn)
-            .zip(opinion.pmf.get(drawn))
+            .zip(pmf.get(drawn))
             .ok_or_else(|| internal(&"the policy named more arms than there are"))?;
-        let most = opinion.pmf.iter().copied().fold(0.0, f64::max);
+        let most = pmf.iter().copied().fold(0.0, f64::max);
         let reason = match () {
             () if fallback => Reason::Fallback,
             () if context.candidates.len() == 1 => Reason::Forced,
@@ -328,7 +330,7 @@ impl Router {
             mode: candidate.mode,
             arm: candidate.arm.clone(),
             propensity: Propensity::new(*p).map_err(|error| internal(&error))?,
-            pmf: context.candidates.iter().zip(&opinion.pmf).enumerate().map(probability).collect(),
+            pmf: context.candidates.iter().zip(&pmf).enumerate().map(probability).collect(),
             policy: snapshot.champion.reference(),
             shadow,
             learnt_rounds: snapshot.learnt_rounds,

@@ -287,8 +287,7 @@ impl Roles {
         if let Some((_, arm)) = champion.name.split_once("fixed:") {
             catalogue.get(&ArmId::new(arm)?)?;
         }
-        let shadow = Policies::last(&changes, PolicyRole::Shadow).filter(|change| change.card.is_some());
-        let shadow = shadow.map(acting).transpose()?;
+        let shadow = Policies::on_trial(&changes).map(acting).transpose()?;
         Ok(Self { champion, shadow, cards, changes })
     }
 }
@@ -363,7 +362,7 @@ pub async fn fill_memory(
                 recollection.learn(decided, feedback, score.get(), at_ms);
             }
         }
-        Folded::Unscored { .. } => {}
+        Folded::Unscored { .. } | Folded::TrialChanged => {}
         Folded::Restored { at, restored } => recollection.pass(at, restored),
     })
     .await?;

@@ -61,6 +61,8 @@ pub struct PoliciesReport {
     pub champion: PolicyRef,
     /// The rounds that it learnt from.
     pub learnt_rounds: u64,
+    /// The BLAKE3 hash of all that was learnt: equal states have equal hashes, on any machine.
+    pub state_hash: String,
     /// The policy on trial.
     pub shadow: Option<ShadowReport>,
     /// The cards, by name.
@@ -121,6 +123,16 @@ impl Policies {
     pub fn last(changes: &[PolicyChange], role: PolicyRole) -> Option<&PolicyChange> {
         changes.iter().rev().find(|change| change.role == role)
     }
+
+    /// The policy on trial; none when it was ended, or promoted since.
+    pub fn on_trial(changes: &[PolicyChange]) -> Option<&PolicyChange> {
+        let place = changes.iter().rposition(|change| change.role == PolicyRole::Shadow)?;
+        let shadow = &changes[place];
+        let promoted = |change: &PolicyChange| {
+            change.role == PolicyRole::Champion && (&change.policy, &change.card) == (&shadow.policy, &shadow.card)
+        };
+        (shadow.card.is_some() && !changes[place..].iter().any(promoted)).then_some(shadow)
+    }
 }
 
 impl Router {
@@ -148,6 +160,7 @@ impl Router {
         PoliciesReport {
             champion: snapshot.champion.reference(),
             learnt_rounds: snapshot.learnt_rounds,
+            state_hash: snapshot.state_hash(),
             shadow: snapshot
                 .shadow
                 .as_ref()
@@ -210,7 +223,10 @@ impl Router {
         for role in [PolicyRole::Champion, PolicyRole::Shadow] {
             let last = {
                 let changes = self.policies.changes.lock().unwrap_or_else(PoisonError::into_inner);
-                Policies::last(&changes, role).cloned()
+                match role {
+                    PolicyRole::Champion => Policies::last(&changes, role).cloned(),
+                    PolicyRole::Shadow => Policies::on_trial(&changes).cloned(),
+                }
             };
             let Some(last) = last.filter(|last| last.name == name && last.card.is_some()) else { continue };
             if last.card.as_deref() == Some(&card.text) {
