@@ -1,11 +1,14 @@
 //! The command line: the only part that prints, reads the environment and picks folders.
 
+mod ask;
 mod daemon;
 mod dataset;
 mod demo;
+mod explain;
 mod folders;
 mod memory;
 mod models;
+mod policy;
 mod progress;
 mod replay;
 mod serve;
@@ -53,6 +56,10 @@ enum Command {
     Dataset(dataset::DatasetArguments),
     /// Manage the embedding model.
     Models(models::ModelsArguments),
+    /// See which policy decides, try and promote others.
+    Policy(policy::PolicyArguments),
+    /// Say why a decision took its arm.
+    Explain(explain::ExplainArguments),
     /// Look into memory, snapshot, move and rebuild it.
     Memory(memory::MemoryArguments),
 }
@@ -83,6 +90,8 @@ pub fn run() -> ExitCode {
             Command::Replay(arguments) => replay::run(arguments, &folders).await,
             Command::Dataset(arguments) => dataset::run(&arguments),
             Command::Models(arguments) => models::run(arguments, &folders),
+            Command::Policy(arguments) => policy::run(arguments, &folders).await,
+            Command::Explain(arguments) => explain::run(arguments, &folders).await,
             Command::Memory(arguments) => memory::run(arguments, &folders).await,
         }
     });

@@ -8,14 +8,10 @@ mod rebuild;
 mod snapshot;
 mod target;
 
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use pointsman::{
     memory::{
         Filter, MIN_SIMILARITY, RECALL_K,
@@ -23,9 +19,11 @@ use pointsman::{
     },
     round::{ArmId, Domain},
 };
-use serde::Serialize;
 
-use super::folders::Folders;
+use super::{
+    ask::{show, table},
+    folders::Folders,
+};
 pub(super) use rebuild::set_aside;
 use target::Target;
 
@@ -126,27 +124,6 @@ pub(super) async fn run(arguments: MemoryArguments, folders: &Folders) -> Result
         MemoryCommand::Snapshot(command) => snapshot::run(command, &target, json).await,
         MemoryCommand::Rebuild | MemoryCommand::Copy(_) => Ok(()),
     }
-}
-
-/// Prints a value for people, or as JSON. A reader that has seen enough, such as `head`, is no error.
-fn show<T: Serialize>(json: bool, value: &T, render: impl FnOnce(&T) -> String) -> Result<()> {
-    let text = if json { serde_json::to_string_pretty(value)? } else { render(value) };
-    match writeln!(io::stdout(), "{text}") {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
-    }
-}
-
-fn table<const N: usize>(header: [&str; N], right: &[usize]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(NOTHING);
-    table.set_header(header);
-    for column in right {
-        if let Some(column) = table.column_mut(*column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
 }
 
 fn render_stats(stats: &Stats) -> String {

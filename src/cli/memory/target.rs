@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use pointsman::{
     context::embedding::{EmbeddingPool, EmbeddingSettings},
     journal::{Journal, JournalSettings, Synchronous, now_ms},
@@ -13,13 +13,13 @@ use pointsman::{
     },
     router::{refuse_in_use, restoration},
 };
-use reqwest::{Client, Method, Response};
-use serde::de::DeserializeOwned;
+use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::{runtime::Handle, task::spawn_blocking};
 
 use super::{
     super::{
+        ask::Running,
         daemon::{embedding_settings, open_server},
         folders::{DataFolder, Folders, Owner},
         models, serve,
@@ -29,14 +29,8 @@ use super::{
 
 /// Who answers.
 pub(super) enum Target {
-    Daemon(Daemon),
+    Daemon(Running),
     Here(Here),
-}
-
-/// A running daemon.
-pub(super) struct Daemon {
-    client: Client,
-    url: String,
 }
 
 /// A data folder that is ours for the moment.
@@ -50,10 +44,7 @@ pub(super) struct Here {
 impl Target {
     /// The daemon that was named or that has the folder, else the folder.
     pub async fn find(place: &Place, folders: &Folders) -> Result<Self> {
-        let daemon = |url: &str| -> Result<Self> {
-            let client = Client::builder().build().context("the HTTP client cannot start")?;
-            Ok(Self::Daemon(Daemon { client, url: url.trim_end_matches('/').to_owned() }))
-        };
+        let daemon = |url: &str| -> Result<Self> { Ok(Self::Daemon(Running::at(url)?)) };
         if let Some(url) = &place.url {
             return daemon(url);
         }
@@ -121,7 +112,7 @@ impl Target {
 
     pub async fn inspect(&self, seq: u64) -> Result<Option<Record>> {
         match self {
-            Self::Daemon(daemon) => daemon.find(&format!("/v1/memory/entries/{seq}")).await,
+            Self::Daemon(daemon) => daemon.get_if_there(&format!("/v1/memory/entries/{seq}")).await,
             Self::Here(here) => here.ask(move |memory| Ok(view::inspect(memory, seq)?)).await,
         }
     }
@@ -219,63 +210,6 @@ impl Target {
             }
         }
     }
-}
-
-impl Daemon {
-    async fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T> {
-        let query: String = query.iter().map(|(key, value)| format!("&{key}={}", escape(value))).collect();
-        let path = if query.is_empty() { path.to_owned() } else { format!("{path}?{}", &query[1..]) };
-        Ok(self.send(Method::GET, &path, |request| request).await?.json().await?)
-    }
-
-    /// Nothing where there is no such thing.
-    async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
-        match self.send(Method::GET, path, |request| request).await {
-            Ok(response) => Ok(Some(response.json().await?)),
-            Err(error) if error.downcast_ref::<Refused>().is_some_and(|refused| refused.status == 404) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn post<T: DeserializeOwned>(&self, path: &str, body: Value) -> Result<T> {
-        Ok(self.send(Method::POST, path, |request| request.json(&body)).await?.json().await?)
-    }
-
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        fill: impl FnOnce(reqwest::RequestBuilder) -> reqwest::RequestBuilder,
-    ) -> Result<Response> {
-        let request = fill(self.client.request(method, format!("{}{path}", self.url)));
-        let response = request.send().await.map_err(|error| anyhow!("no daemon answers at {}: {error}", self.url))?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
-        }
-        let text = response.text().await.unwrap_or_default();
-        let problem: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
-        let said = problem["detail"].as_str().map_or_else(|| format!("{status}: {text}"), str::to_owned);
-        Err(Refused { status: status.as_u16(), said }.into())
-    }
-}
-
-/// What the daemon said no with.
-#[derive(Debug, thiserror::Error)]
-#[error("{said}")]
-struct Refused {
-    status: u16,
-    said: String,
-}
-
-/// Percent-encodes what may stand in a query.
-fn escape(text: &str) -> String {
-    text.bytes()
-        .map(|byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
-            byte => format!("%{byte:02X}"),
-        })
-        .collect()
 }
 
 impl Here {
