@@ -336,7 +336,7 @@ function takeFigures(d) {
 
 function renderHeader(d) {
   const policy = rec(d.policy), memory = rec(d.memory);
-  setText($("f-policy"), policy.name ? `${str(policy.name)}/${str(policy.version)}` : "–");
+  setText($("f-policy"), policy.name ? `${str(policy.name)}${policy.card ? ` of ${str(policy.card)}` : ""}` : "–");
   const cap = isNum(memory.cap) && memory.cap > 0;
   setText($("f-memory"), isNum(memory.entries) ? `${int(memory.entries)}${cap ? ` of ${int(memory.cap)}` : ""}` : "–");
   $("f-memory-bar").hidden = !cap;
@@ -923,7 +923,7 @@ function grid(caption, head, rows) {
 const WHY = {
   exploit: "it was the most promising option by the policy's own estimate",
   explore: "the policy was sampling an option that it wants to know more about",
-  fallback: "the first choice could not serve, so the next one did",
+  fallback: "the policy had no answer, or every arm was resting after failures",
   pinned: "the request or the session fixed the arm",
   forced: "no other arm was allowed",
 };
@@ -935,7 +935,7 @@ function drawDecision(d, id) {
   const parts = [
     h("p", { class: "why-sentence" }, sentence),
     section("Round", kv([
-      ["Decision", str(dec.id) || id], ["Task", str(task.id)], ["Policy", policy.name ? `${str(policy.name)}/${str(policy.version)}` : ""], ["Seed", str(dec.seed)],
+      ["Decision", str(dec.id) || id], ["Task", str(task.id)], ["Policy", policy.name ? `${str(policy.name)}${policy.card ? ` of ${str(policy.card)}` : ""}` : ""], ["Learnt rounds", isNum(dec.learnt_rounds) ? int(dec.learnt_rounds) : ""], ["Seed", str(dec.seed)],
       ["Status", out ? str(out.status) : "not answered yet"], ["Cost", out ? usd(out.cost_usd) : ""], ["Latency", out ? ms(out.latency_ms) : ""],
     ])),
     section("Prompt", textBlock(task.prompt, "Prompt")),
@@ -950,14 +950,22 @@ function drawDecision(d, id) {
   const named = new Set(options.map(action));
   for (const v of voters) for (const x of list(v.pmf)) if (!named.has(action(x))) { named.add(action(x)); options.push({ mode: x.mode, arm: x.arm, p: 0 }); }
   const chosen = action(dec);
+  // What a policy on trial would have done, as one more voter without a weight.
+  const shadow = dec.shadow ? rec(dec.shadow) : null;
+  const trial = shadow ? new Map(list(shadow.pmf).map((x) => [action(x), x.p])) : null;
+  const expects = options.some((o) => isNum(o.expected));
   parts.push(section("Options and voters", grid(
     voters.length ? "The probability of each option, and the view of each voter with its weight." : "The probability of each option.",
-    [["Option"], ["Probability"], ...voters.map((v) => [[str(v.policy), h("span", {}, `weight ${isNum(v.weight) ? F2.format(v.weight) : "–"}`)], "num"])],
+    [["Option"], ["Probability"], ...(expects ? [["Expected utility", "num"]] : []), ...(trial ? [[["on trial: ", str(rec(shadow.policy).name)], "num"]] : []), ...voters.map((v) => [[str(v.policy), h("span", {}, `weight ${isNum(v.weight) ? F2.format(v.weight) : "–"}`)], "num"])],
     options.map((o) => {
       const name = action(o), mine = name === chosen;
       return h("tr", { class: mine ? "chosen" : null }, h("th", { scope: "row" }, name, mine && h("span", { class: "tag" }, "chosen")), h("td", {}, pbar(o.p)),
+        expects && h("td", { class: "num" }, isNum(o.expected) ? F3.format(o.expected) : "–"), trial && h("td", { class: "num" }, trial.has(name) ? prob(trial.get(name)) : "–"),
         views.map((v) => h("td", { class: "num" }, v.has(name) ? prob(v.get(name)) : "–")));
     }))));
+
+  const masked = list(ctx.masked);
+  if (masked.length) parts.push(section("Not eligible", h("p", { class: "muted" }, masked.map((m) => `${str(m.arm)}: ${typeof m.why === "string" ? m.why.replaceAll("_", " ") : Object.entries(rec(m.why)).flat().map(str).join(" ")}`).join("; "))));
 
   const near = list(ctx.neighbours);
   parts.push(section("Remembered neighbours", near.length ? grid(`Recall: ${str(ctx.recall) || "ok"}. Past tasks nearest to this one and how each arm did on them.`,
