@@ -3,12 +3,14 @@
 mod daemon;
 mod dataset;
 mod demo;
+mod embedded;
 mod folders;
 mod memory;
 mod models;
 mod progress;
 mod replay;
 mod serve;
+mod train;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -48,6 +50,8 @@ enum Command {
     CheckConfig(serve::CheckArguments),
     /// Replay policies over a dataset of recorded outcomes.
     Replay(replay::ReplayArguments),
+    /// Train what policies start from on recorded outcomes.
+    Train(train::TrainArguments),
     /// Turn a dataset into lines for /v1/tasks/stream.
     Dataset(dataset::DatasetArguments),
     /// Manage the embedding model.
@@ -80,6 +84,7 @@ pub fn run() -> ExitCode {
             Command::Serve(arguments) => serve::run(arguments, &folders).await,
             Command::CheckConfig(arguments) => serve::check(&arguments),
             Command::Replay(arguments) => replay::run(arguments, &folders).await,
+            Command::Train(arguments) => train::run(arguments, &folders).await,
             Command::Dataset(arguments) => dataset::run(&arguments),
             Command::Models(arguments) => models::run(arguments, &folders),
             Command::Memory(arguments) => memory::run(arguments, &folders).await,

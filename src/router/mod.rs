@@ -63,7 +63,7 @@ pub use error::RouterError;
 pub use feedback::{Acknowledged, ClientFeedback};
 pub use learner::PolicySnapshot;
 pub use memory::{refuse_in_use, restoration};
-pub use open::{Opened, RouterParts, RouterSettings, fill_memory};
+pub use open::{Opened, RouterParts, RouterSettings, fill_memory, learnt_rounds};
 
 /// The most domains that a router without configured domains tells apart.
 const DOMAINS_MAX: usize = 64;

@@ -224,6 +224,25 @@ pub async fn fill_memory(
     Ok(given)
 }
 
+/// Tells every round that was learnt, oldest first, with its score, from a journal that no router has open. `progress` is
+/// told (done, total) events.
+pub async fn learnt_rounds(
+    journal: &Journal,
+    progress: impl Fn(u64, u64),
+    mut tell: impl FnMut(&Decided, f64),
+) -> Result<(), RouterError> {
+    fold(journal, progress, |folded| match folded {
+        Folded::Learnt { decided, feedback, .. } => {
+            if let Some(score) = feedback.score {
+                tell(decided, score.get());
+            }
+        }
+        Folded::Restored { .. } => {}
+    })
+    .await?;
+    Ok(())
+}
+
 /// What memory holds; nothing when it does not answer.
 async fn ask(memory: &Arc<dyn Memory>) -> Result<Option<Held>, RouterError> {
     let asked = Arc::clone(memory);

@@ -13,10 +13,9 @@ use crate::{
 };
 
 const ARMS: [&str; 4] = ["left", "right", "middling", "hopeless"];
-/// Successes of the best arm of each task, the best arm overall, and a uniform choice.
+/// What the best arm of each task gets, and the best arm overall.
 const BEST: f64 = 0.9;
 const BEST_FIXED: f64 = 0.5;
-const UNIFORM: f64 = 0.37;
 
 /// One arm is good at tasks to the left (or with a word for it), another at the others.
 struct World {
@@ -95,8 +94,8 @@ fn a_classifier_gets_most_of_what_the_best_arm_of_each_task_would() {
             assert_eq!(constants.iter().map(|(_, why)| *why).filter(|why| *why == Constant::TooFew).count(), 1);
             assert_eq!(constants[0].0, action(3), "{constants:?}");
             let mean = mean(model);
-            // Half of the way from the best fixed arm to the best arm of each task, and far above uniform.
-            assert!(mean > (BEST_FIXED + BEST) / 2.0 && mean > UNIFORM + 0.3, "{mean}");
+            // Three quarters of the way from the best fixed arm to the best arm of each task; uniform gets .375.
+            assert!(mean > BEST_FIXED + 0.75 * (BEST - BEST_FIXED), "{mean}");
         }
     }
 }

@@ -28,6 +28,7 @@ use serde::Serialize;
 use super::folders::Folders;
 pub(super) use rebuild::set_aside;
 use target::Target;
+pub(super) use target::open_journal;
 
 #[derive(Args)]
 #[command(after_help = "Examples:
