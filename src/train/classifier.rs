@@ -20,7 +20,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{
     Inputs, Provenance, TrainError, TrainingSet,
-    fit::{Linear, Matrix, logistic},
+    fit::{Linear, Problem},
     tfidf::vocabulary,
 };
 use crate::{
@@ -28,8 +28,10 @@ use crate::{
     round::Domain,
 };
 
-/// Strengths tried, strongest first: each fit starts from the one before.
+/// Strengths tried, strongest first: each fit starts from the one before, and the weakest take the longest.
 const ALPHAS: [f64; 7] = [100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1];
+/// Strengths in a row that may do worse than the best before the rest is not tried.
+const WORSE_MAX: u32 = 2;
 /// One task in so many is held out.
 const HELD_OUT_ONE_IN: usize = 5;
 /// Seeds the choice of tasks held out.
@@ -129,6 +131,17 @@ fn rate(successes: usize, rounds: usize, prior: f64, mass: f64) -> f64 {
     (successes as f64 + mass * prior) / (rounds as f64 + mass)
 }
 
+fn count(rounds: &[(usize, bool)]) -> usize {
+    rounds.iter().filter(|(_, success)| *success).count()
+}
+
+/// A strength, what was fitted with it, and how that does.
+struct Chosen {
+    alpha: f64,
+    linear: Linear,
+    held_out: HeldOut,
+}
+
 /// The tasks as rows of numbers.
 struct Rows<'a> {
     inputs: &'a Inputs,
@@ -180,109 +193,111 @@ impl<'a> Rows<'a> {
         Ok(Self { inputs: &set.inputs, features, sparse, centre, scale, domains, domain_of, held_out })
     }
 
-    fn columns(&self) -> usize {
-        self.features.dimension() + self.domains.len()
+    /// Tells the cells of a task's row that are not 0, with their columns.
+    fn each_cell(&self, task: usize, mut tell: impl FnMut(usize, f64)) {
+        match self.inputs {
+            Inputs::Embeddings { vectors, .. } => {
+                for (column, (x, centre)) in vectors[task].as_slice().iter().zip(&self.centre).enumerate() {
+                    tell(column, (f64::from(*x) - centre) * self.scale);
+                }
+            }
+            Inputs::Texts(_) => self.sparse[task].iter().for_each(|(column, x)| tell(*column, f64::from(*x))),
+        }
+        if let Some(domain) = self.domain_of[task] {
+            tell(self.features.dimension() + domain, 1.0);
+        }
     }
 
-    fn matrix(&self, tasks: impl Iterator<Item = usize>) -> Matrix {
-        let (columns, dimension) = (self.columns(), self.features.dimension());
-        let mut cells = Vec::new();
-        for task in tasks {
-            let start = cells.len();
-            cells.resize(start + columns, 0.0);
-            let row = &mut cells[start..];
-            match self.inputs {
-                Inputs::Embeddings { vectors, .. } => {
-                    for ((cell, x), centre) in row.iter_mut().zip(vectors[task].as_slice()).zip(&self.centre) {
-                        *cell = (f64::from(*x) - centre) * self.scale;
-                    }
-                }
-                Inputs::Texts(_) => self.sparse[task].iter().for_each(|(place, x)| row[*place] = f64::from(*x)),
-            }
-            if let Some(domain) = self.domain_of[task] {
-                row[dimension + domain] = 1.0;
-            }
+    fn problem(&self, rounds: &[(usize, bool)]) -> Option<Problem> {
+        let mut cells = vec![0.0; rounds.len() * (self.features.dimension() + self.domains.len())];
+        for (row, (task, _)) in rounds.iter().enumerate() {
+            self.each_cell(*task, |column, x| cells[column * rounds.len() + row] = x);
         }
-        Matrix { cells, columns }
+        Problem::new(cells, rounds.iter().map(|(_, success)| *success).collect())
     }
 
     fn train(&self, scores: &[(usize, f64)], everywhere: f64, step: &dyn Fn()) -> (ArmModel, Option<Constant>) {
         let scores = &scores[scores.len().saturating_sub(ROUNDS_MAX)..];
-        let part = |held_out: bool| {
-            let rounds = scores.iter().filter(move |(task, _)| self.held_out[*task] == held_out);
-            let rows = self.matrix(rounds.clone().map(|(task, _)| *task));
-            (rows, rounds.map(|(_, score)| is_success(*score)).collect::<Vec<_>>())
-        };
-        let all: Vec<bool> = scores.iter().map(|(_, score)| is_success(*score)).collect();
-        let count = |successes: &[bool]| successes.iter().filter(|success| **success).count();
+        let all: Vec<(usize, bool)> = scores.iter().map(|(task, score)| (*task, is_success(*score))).collect();
+        let successes = count(&all);
         let constant = |held_out, why| {
-            let p = rate(count(&all), all.len(), everywhere, CONSTANT_MASS);
+            let p = rate(successes, all.len(), everywhere, CONSTANT_MASS);
             (self.arm(&all, None, Linear { intercept: (p / (1.0 - p)).ln(), weights: Vec::new() }, held_out), Some(why))
         };
-        if count(&all).min(all.len() - count(&all)) < EACH_MIN {
+        if successes.min(all.len() - successes) < EACH_MIN {
             return constant(None, Constant::TooFew);
         }
-        let ((seen, of_seen), (unseen, of_unseen)) = (part(false), part(true));
-        let base = rate(count(&of_seen), of_seen.len(), 0.5, 2.0);
-        let (mut last, mut best): (Option<Linear>, Option<(f64, HeldOut)>) = (None, None);
-        for alpha in ALPHAS {
-            last = logistic(&seen, &of_seen, alpha, last.as_ref()).or(last);
-            step();
-            let Some(found) = last.as_ref().map(|linear| judge(linear, &unseen, &of_unseen, base)) else { continue };
-            if best.is_none_or(|(_, least)| found.log_loss < least.log_loss) {
-                best = Some((alpha, found));
-            }
+        let Some(Chosen { alpha, linear, held_out }) = self.choose(&all, step) else {
+            return constant(None, Constant::Unsolved);
+        };
+        if held_out.log_loss.is_nan() || held_out.log_loss >= held_out.base_log_loss {
+            return constant(Some(held_out), Constant::NoGain);
         }
-        drop((seen, unseen));
-        match best {
-            None => constant(None, Constant::Unsolved),
-            Some((_, found)) if found.log_loss.is_nan() || found.log_loss >= found.base_log_loss => {
-                constant(Some(found), Constant::NoGain)
+        match self.problem(&all).and_then(|problem| problem.solve(alpha, Some(&linear))) {
+            Some(linear) => (self.arm(&all, Some(alpha), linear, Some(held_out)), None),
+            None => constant(Some(held_out), Constant::Unsolved),
+        }
+    }
+
+    /// The strength that does best on the rounds held out, fitted to the others. None when none can be solved.
+    fn choose(&self, all: &[(usize, bool)], step: &dyn Fn()) -> Option<Chosen> {
+        let (unseen, seen): (Vec<_>, Vec<_>) = all.iter().copied().partition(|(task, _)| self.held_out[*task]);
+        let base = rate(count(&seen), seen.len(), 0.5, 2.0);
+        let problem = self.problem(&seen)?;
+        let (mut start, mut best, mut worse): (Option<Linear>, Option<Chosen>, u32) = (None, None, 0);
+        for alpha in ALPHAS {
+            let solved = problem.solve(alpha, start.as_ref());
+            step();
+            let Some(linear) = solved else { continue };
+            let held_out = self.judge(&linear, &unseen, base);
+            if best.as_ref().is_none_or(|best| held_out.log_loss < best.held_out.log_loss) {
+                (best, worse) = (Some(Chosen { alpha, linear: linear.clone(), held_out }), 0);
+            } else {
+                worse += 1;
             }
-            Some((alpha, found)) => {
-                let rows = self.matrix(scores.iter().map(|(task, _)| *task));
-                match logistic(&rows, &all, alpha, None) {
-                    Some(linear) => (self.arm(&all, Some(alpha), linear, Some(found)), None),
-                    None => constant(Some(found), Constant::Unsolved),
-                }
+            if worse == WORSE_MAX {
+                break;
             }
+            start = Some(linear);
+        }
+        best
+    }
+
+    /// How a linear function does on rounds that it was not fitted to, against always saying `base`.
+    fn judge(&self, linear: &Linear, unseen: &[(usize, bool)], base: f64) -> HeldOut {
+        let rounds = unseen.len() as f64;
+        let (mut right, mut loss, mut base_right, mut base_loss) = (0.0, 0.0, 0.0, 0.0);
+        for (task, success) in unseen {
+            let mut log_odds = linear.intercept;
+            self.each_cell(*task, |column, x| log_odds += linear.weights[column] * x);
+            let toward = if *success { log_odds } else { -log_odds };
+            // log(1 + exp(-t)), which does not overflow.
+            loss += (-toward.abs()).exp().ln_1p() + (-toward).max(0.0);
+            right += f64::from(u8::from((log_odds >= 0.0) == *success));
+            base_loss -= if *success { base.ln() } else { (1.0 - base).ln() };
+            base_right += f64::from(u8::from((base >= 0.5) == *success));
+        }
+        HeldOut {
+            rounds: unseen.len() as u64,
+            accuracy: right / rounds,
+            log_loss: loss / rounds,
+            base_accuracy: base_right / rounds,
+            base_log_loss: base_loss / rounds,
         }
     }
 
     /// The arm's model, in terms of the features as they come: the scaling is folded into the weights.
-    fn arm(&self, successes: &[bool], alpha: Option<f64>, linear: Linear, held_out: Option<HeldOut>) -> ArmModel {
+    fn arm(&self, all: &[(usize, bool)], alpha: Option<f64>, linear: Linear, held_out: Option<HeldOut>) -> ArmModel {
         let (weights, domain_weights) = linear.weights.split_at(linear.weights.len().min(self.features.dimension()));
         let centred: f64 = weights.iter().zip(&self.centre).map(|(w, x)| w * x).sum();
         ArmModel {
-            rounds: successes.len() as u64,
-            successes: successes.iter().filter(|success| **success).count() as u64,
+            rounds: all.len() as u64,
+            successes: count(all) as u64,
             alpha,
             intercept: (linear.intercept - self.scale * centred) as f32,
             weights: weights.iter().map(|w| (self.scale * w) as f32).collect(),
             domain_weights: domain_weights.iter().map(|w| *w as f32).collect(),
             held_out,
         }
-    }
-}
-
-/// How a linear function does on rounds that it was not fitted to, against always saying `base`.
-fn judge(linear: &Linear, rows: &Matrix, successes: &[bool], base: f64) -> HeldOut {
-    let rounds = successes.len() as f64;
-    let (mut right, mut loss, mut base_right, mut base_loss) = (0.0, 0.0, 0.0, 0.0);
-    for (row, success) in rows.cells.chunks_exact(rows.columns).zip(successes) {
-        let log_odds = linear.at(row);
-        let toward = if *success { log_odds } else { -log_odds };
-        // log(1 + exp(-t)), which does not overflow.
-        loss += (-toward.abs()).exp().ln_1p() + (-toward).max(0.0);
-        right += f64::from(u8::from((log_odds >= 0.0) == *success));
-        base_loss -= if *success { base.ln() } else { (1.0 - base).ln() };
-        base_right += f64::from(u8::from((base >= 0.5) == *success));
-    }
-    HeldOut {
-        rounds: successes.len() as u64,
-        accuracy: right / rounds,
-        log_loss: loss / rounds,
-        base_accuracy: base_right / rounds,
-        base_log_loss: base_loss / rounds,
     }
 }
