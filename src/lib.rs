@@ -3,7 +3,8 @@
 //! It takes tasks, picks the worker for each, checks the answer in a sandbox and learns from every verified outcome:
 //! observe ([`context`], [`memory`]), act ([`action`], [`arms`], [`modes`]), learn ([`feedback`]). Five records
 //! ([`round`]) cross module edges, the [`journal`] is the truth, and the [`router`] turns the crank. The daemon's
-//! surface is in [`api`] and [`dashboard`]; [`replay`] measures policies on recorded outcomes.
+//! surface is in [`api`] and [`dashboard`]; [`replay`] measures policies on recorded outcomes, and [`train`] makes of them
+//! what policies start from.
 
 #![deny(unsafe_code, missing_docs)]
 
@@ -22,3 +23,4 @@ pub mod replay;
 pub mod round;
 pub mod router;
 pub mod telemetry;
+pub mod train;

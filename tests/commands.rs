@@ -2,9 +2,9 @@
 
 use std::{net::TcpListener, os::unix::fs::PermissionsExt, path::PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::served::{CONFIG, Served, output, pointsman};
+use crate::served::{CONFIG, Served, ndjson, output, pointsman, sum};
 
 #[test]
 fn demo_ends_by_itself_and_writes_its_table() {
@@ -142,4 +142,88 @@ fn replay_of_the_shared_data_beats_uniform() {
     let regret = |index: usize| reports[index]["cum_regret"].as_f64().unwrap();
     assert_eq!(reports[0]["n"], 500);
     assert!(regret(1) < 0.8 * regret(0), "{reports}");
+}
+
+/// A hundred tasks of two kinds and two models, each good at one kind.
+fn dataset(folder: &std::path::Path) {
+    let models = ["alpha", "beta"].map(|model| json!({"model": model, "input_per_1m": 1.0, "output_per_1m": 1.0}));
+    std::fs::write(folder.join("models.json"), json!({ "models": models }).to_string()).unwrap();
+    let (mut tasks, mut results) = (String::new(), "task_id,model,score,cost_usd\n".to_owned());
+    for n in 0..100 {
+        let (prompt, good) = match n % 2 {
+            0 => (format!("Write a poem about {n} sheep and the moon"), "alpha"),
+            _ => (format!("What is {n} plus {}?", 3 * n), "beta"),
+        };
+        let split = if n < 80 { "train" } else { "test" };
+        let task = json!({"task_id": n.to_string(), "split": split, "dimension": "any", "prompt": prompt});
+        tasks.push_str(&format!("{task}\n"));
+        for model in ["alpha", "beta"] {
+            results.push_str(&format!("{n},{model},{},0.001\n", u8::from(model == good)));
+        }
+    }
+    std::fs::write(folder.join("tasks.jsonl"), tasks).unwrap();
+    std::fs::write(folder.join("results.csv"), results).unwrap();
+}
+
+#[test]
+fn what_is_trained_on_one_split_is_replayed_on_the_other_with_a_card() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path();
+    dataset(folder);
+    for (kind, name) in [("embedding", "classifier.json"), ("tfidf", "words.json")] {
+        let mut train = pointsman();
+        train.args(["train", "classifier", "--split", "train", "--kind", kind, "--dataset"]).arg(folder);
+        let (status, stdout, stderr) = output(train.arg("--out").arg(folder.join(name)));
+        assert!(status.success() && stdout.contains("log loss") && stdout.contains("alpha"), "{stdout} {stderr}");
+    }
+    let mut priors = pointsman();
+    priors.args(["train", "priors", "--split", "train", "--dataset"]).arg(folder);
+    let (status, stdout, stderr) = output(priors.arg("--out").arg(folder.join("priors.json")));
+    assert!(status.success() && stdout.contains("0.500"), "{stdout} {stderr}");
+
+    let (card, json) = (folder.join("card.toml"), folder.join("replay.json"));
+    let text = "policy = \"classifier\"\n[classifier]\nmodel = \"classifier.json\"
+        [tfidf_classifier]\nmodel = \"words.json\"\n[domain_prior]\nprobing = \"priors.json\"";
+    std::fs::write(&card, text).unwrap();
+    let replay = |policies: &[&str]| {
+        let mut replay = pointsman();
+        replay.args(["replay", "--split", "test", "--seeds", "2", "--reward", "1,0", "--dataset"]).arg(folder);
+        replay.args(policies.iter().flat_map(|policy| ["--policy", policy]));
+        output(replay.arg("--card").arg(&card).arg("--json").arg(&json))
+    };
+    let (status, _, stderr) = replay(&["classifier", "tfidf_classifier", "domain_prior"]);
+    assert!(status.success(), "{stderr}");
+    let reports: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    let score = |place: usize| reports[place]["mean_score"].as_f64().unwrap();
+    assert!(score(0) > 0.9 && score(1) > 0.9 && score(2) < 0.8, "{reports}");
+    // Without --policy the card's acts.
+    assert!(replay(&[]).0.success());
+    assert!(std::fs::read_to_string(&json).unwrap().contains("\"classifier\""));
+
+    std::fs::remove_file(folder.join("words.json")).unwrap();
+    let (status, _, stderr) = replay(&[]);
+    assert!(!status.success() && stderr.contains("tfidf_classifier.model") && stderr.contains("train"), "{stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_daemons_journal_trains_a_classifier() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path();
+    let served = Served::in_folder(CONFIG, folder);
+    served.stream("", ndjson((0..60).map(|n| sum(n, 5)))).await;
+    served.learnt(60).await;
+    let train = |kind: &str| {
+        let mut train = pointsman();
+        train.args(["train", "classifier", "--kind", kind, "--journal"]).arg(folder.join("data"));
+        output(train.arg("--out").arg(folder.join("model.json")))
+    };
+    let (status, _, stderr) = train("tfidf");
+    assert!(!status.success() && stderr.contains("stop it first"), "{stderr}");
+    assert!(served.stop().success());
+    for kind in ["tfidf", "embedding"] {
+        let (status, stdout, stderr) = train(kind);
+        assert!(status.success() && stdout.contains("60 rounds") && stdout.contains("good"), "{stdout} {stderr}");
+    }
+    let (status, _, stderr) = output(pointsman().args(["train", "classifier", "--journal"]).arg(folder));
+    assert!(!status.success() && stderr.contains("--journal DATA_DIR"), "{stderr}");
 }

@@ -4,6 +4,7 @@ mod ask;
 mod daemon;
 mod dataset;
 mod demo;
+mod embedded;
 mod explain;
 mod folders;
 mod memory;
@@ -12,6 +13,7 @@ mod policy;
 mod progress;
 mod replay;
 mod serve;
+mod train;
 mod workers;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -52,6 +54,8 @@ enum Command {
     CheckConfig(serve::CheckArguments),
     /// Replay policies over a dataset of recorded outcomes.
     Replay(replay::ReplayArguments),
+    /// Train what policies start from on recorded outcomes.
+    Train(train::TrainArguments),
     /// Turn a dataset into lines for /v1/tasks/stream.
     Dataset(dataset::DatasetArguments),
     /// Manage the embedding model.
@@ -88,6 +92,7 @@ pub fn run() -> ExitCode {
             Command::Serve(arguments) => serve::run(arguments, &folders).await,
             Command::CheckConfig(arguments) => serve::check(&arguments),
             Command::Replay(arguments) => replay::run(arguments, &folders).await,
+            Command::Train(arguments) => train::run(arguments, &folders).await,
             Command::Dataset(arguments) => dataset::run(&arguments),
             Command::Models(arguments) => models::run(arguments, &folders),
             Command::Policy(arguments) => policy::run(arguments, &folders).await,

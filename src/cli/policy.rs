@@ -1,6 +1,9 @@
 //! `pointsman policy`: which policy decides, which is on trial, and whether a card is right.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -82,9 +85,9 @@ pub(super) async fn run(arguments: PolicyArguments, folders: &Folders) -> Result
     show(place.json, &report, render)
 }
 
-fn check(file: &PathBuf) -> Result<()> {
+fn check(file: &Path) -> Result<()> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let card = Card::parse(&text)?;
+    let card = Card::parse(&text, file.parent().unwrap_or(Path::new(".")))?;
     let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     if card.name() != stem {
         bail!("the card's name is {:?} and its file's {stem:?}: a daemon takes it when they are the same", card.name());

@@ -12,24 +12,25 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use pointsman::{
     action::policy::{PolicySettings, build},
-    context::embedding::{EmbeddingPool, EmbeddingSettings},
-    replay::{
-        Dataset, PolicyReport, Progress, ReplayOptions, baselines,
-        embedding_cache::{CacheKey, Cached, load, store},
-        run as replay,
-    },
+    replay::{Dataset, PolicyReport, Progress, ReplayOptions, baselines, run as replay},
     round::{Embedding, RewardWeights},
 };
 
-use super::{folders::Folders, models, progress};
+use super::{
+    embedded::{Embedded, embedded},
+    folders::Folders,
+    progress,
+};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
   pointsman replay --dataset llmrouter                           the ensemble, five shuffled cold starts
   pointsman replay --dataset llmrouter --policy lin_ucb --policy memory_knn --reward 1,0
   pointsman replay --dataset llmrouter --split test --policy fixed:gemma-2-9b-it --seeds 1 --json out.json
+  pointsman replay --dataset llmrouter --split test --card card.toml --policy classifier
 
-Policies: uniform, fixed:MODEL, lin_ucb, memory_knn, domain_prior, hybrid_linear, ensemble.")]
+Policies: uniform, fixed:MODEL, lin_ucb, memory_knn, domain_prior, hybrid_linear, ensemble, and with a card that names
+their models classifier and tfidf_classifier.")]
 pub(super) struct ReplayArguments {
     /// The dataset's folder: tasks.jsonl[.gz], results.csv[.gz], models.json.
     #[arg(long, value_name = "DIR")]
@@ -37,8 +38,11 @@ pub(super) struct ReplayArguments {
     /// Only this split of it.
     #[arg(long, value_name = "S")]
     split: Option<String>,
-    /// A policy to replay; can be repeated.
-    #[arg(long, value_name = "P", default_value = "ensemble")]
+    /// A policy card, for other settings than the compiled-in ones.
+    #[arg(long, value_name = "FILE")]
+    card: Option<PathBuf>,
+    /// A policy to replay; can be repeated [default: the card's, or ensemble].
+    #[arg(long, value_name = "P")]
     policy: Vec<String>,
     /// Shuffled orders, seeds 0 to N - 1; means are over them.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
@@ -59,8 +63,12 @@ fn weights(text: &str) -> Result<RewardWeights, String> {
     Ok(weights)
 }
 
-pub(super) async fn run(arguments: ReplayArguments, folders: &Folders) -> Result<()> {
-    let settings = PolicySettings::default();
+pub(super) async fn run(mut arguments: ReplayArguments, folders: &Folders) -> Result<()> {
+    let settings = PolicySettings::load(arguments.card.as_deref())?;
+    settings.warnings().iter().for_each(|warning| eprintln!("{warning}"));
+    if arguments.policy.is_empty() {
+        arguments.policy.push(settings.policy.clone());
+    }
     for policy in &arguments.policy {
         build(policy, &settings)?;
     }
@@ -77,10 +85,11 @@ pub(super) async fn run(arguments: ReplayArguments, folders: &Folders) -> Result
         skipped => format!(" ({skipped} tasks without a prompt are left out)"),
     };
     eprintln!("{}: {} tasks x {} models{left_out}", dataset.name, dataset.tasks.len(), dataset.models.len());
-    let embeddings = embeddings(&dataset, folders).await?;
+    let Embedded { model, dimension, vectors } = embedded(&dataset, folders).await?;
+    settings.check_embedding(&model, dimension)?;
     let mut reports = Vec::with_capacity(arguments.policy.len());
     for policy in &arguments.policy {
-        reports.push(one(&dataset, &embeddings, policy, &settings, &arguments)?);
+        reports.push(one(&dataset, &vectors, policy, &settings, &arguments)?);
     }
     print(&dataset, &reports, arguments.reward);
     if let Some(path) = &arguments.json {
@@ -111,28 +120,6 @@ fn one(
     })?;
     bar.finish_and_clear();
     Ok(report)
-}
-
-/// The prompts' embeddings, from the cache where they were computed before.
-async fn embeddings(dataset: &Dataset, folders: &Folders) -> Result<Vec<Embedding>> {
-    let settings = EmbeddingSettings::new(&folders.cache);
-    let files = models::find_or_fetch(folders, &settings)?;
-    let prompts: Vec<&str> = dataset.tasks.iter().map(|task| task.prompt.as_str()).collect();
-    let key = CacheKey::new(files.model_id(), prompts.iter().copied());
-    let folder = folders.cache.join("embeddings");
-    match load(&folder, &key).with_context(|| format!("cannot read the embedding cache {}", folder.display()))? {
-        Cached::Hit(embeddings) => return Ok(embeddings),
-        Cached::Miss => {}
-        Cached::Corrupt(problem) => eprintln!("The embedding cache is computed again: {problem}"),
-    }
-    let pool = EmbeddingPool::start(files, &settings)?;
-    let bar = progress::bar(prompts.len() as u64, "embedding");
-    let embeddings = pool.embed_many(&prompts, &|done, _| bar.set_position(done as u64)).await?;
-    bar.finish_and_clear();
-    if let Err(error) = store(&folder, &key, &embeddings) {
-        eprintln!("The embeddings could not be cached in {}: {error}", folder.display());
-    }
-    Ok(embeddings)
 }
 
 fn print(dataset: &Dataset, reports: &[PolicyReport], reward: RewardWeights) {

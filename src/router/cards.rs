@@ -8,6 +8,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
 use crate::{
@@ -31,6 +32,9 @@ pub struct Card {
 /// All cards by name; one that cannot be used is its problem.
 pub type Cards = BTreeMap<String, Result<Arc<Card>, String>>;
 
+/// A file's path, when it was written and how long it is.
+pub(super) type Trace = (PathBuf, Option<SystemTime>, u64);
+
 /// A policy at work, and where it comes from.
 pub(super) struct Acting {
     pub policy: Box<dyn Policy>,
@@ -39,17 +43,92 @@ pub(super) struct Acting {
     pub name: String,
 }
 
-impl Card {
+/// Where cards come from, and what their models must fit.
+#[derive(Debug, Clone)]
+pub(super) struct CardSource {
+    /// The folder of cards, which the files that they name are taken from.
+    pub folder: Option<PathBuf>,
+    /// The embedding model in use.
+    pub model: String,
+    /// Its vectors' dimension.
+    pub dimension: usize,
+}
+
+impl CardSource {
     /// Reads a card's text.
-    pub fn parse(text: &str) -> Result<Self, CardError> {
-        let settings = PolicySettings::parse(text)?;
-        let digest = blake3::hash(text.as_bytes()).to_hex()[..8].to_owned();
+    pub fn parse(&self, text: &str) -> Result<Card, CardError> {
+        let card = Card::parse(text, self.folder.as_deref().unwrap_or(Path::new(".")))?;
+        card.settings.check_embedding(&self.model, self.dimension)?;
+        Ok(card)
+    }
+
+    /// What shows that a card's file, or one that it names, was written: paths, times and lengths.
+    pub fn traces(&self, cards: &Cards) -> Vec<Trace> {
+        let Some(folder) = &self.folder else { return vec![] };
+        let cards = cards.values().flatten();
+        let named = cards.flat_map(|card| card.settings.trained_files().map(|file| folder.join(file)));
+        let mut paths: Vec<PathBuf> = card_files(folder).into_iter().chain(named).collect();
+        paths.sort();
+        let trace = |path: PathBuf| {
+            let metadata = fs::metadata(&path).ok();
+            let modified = metadata.as_ref().and_then(|metadata| metadata.modified().ok());
+            (path, modified, metadata.map_or(0, |metadata| metadata.len()))
+        };
+        paths.into_iter().map(trace).collect()
+    }
+
+    /// Reads all cards of the folder, beside the compiled-in one. A folder that is not there has none.
+    pub fn read_all(&self) -> Cards {
+        let mut cards = Cards::from([(DEFAULT_CARD.into(), Ok(Arc::new(Card::compiled_in())))]);
+        for path in self.folder.as_deref().map(card_files).unwrap_or_default() {
+            let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            cards.insert(name.clone(), self.read(&path, &name).map(Arc::new));
+        }
+        cards
+    }
+
+    fn read(&self, path: &Path, name: &str) -> Result<Card, String> {
+        let text = fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
+        let card = self.parse(&text).map_err(|error| error.to_string())?;
+        card.settings
+            .warnings()
+            .iter()
+            .for_each(|warning| tracing::warn!(card = %name, %warning, "part of a file is left out"));
+        if card.name() == name {
+            Ok(card)
+        } else {
+            Err(format!("its name is {:?}, its file's {name:?}: they must be the same", card.name()))
+        }
+    }
+}
+
+/// The cards' files, in order; none where there is no folder.
+fn card_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml")).collect();
+    paths.sort();
+    paths
+}
+
+impl Card {
+    /// Reads a card's text and the files that it names, which are taken from `folder`.
+    pub fn parse(text: &str, folder: &Path) -> Result<Self, CardError> {
+        let settings = PolicySettings::parse_in(text, folder)?;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(text.as_bytes());
+        for file in settings.trained_files() {
+            // It was read a moment ago; gone now, it counts as empty.
+            hasher.update(&fs::read(folder.join(file)).unwrap_or_default());
+        }
+        let digest = hasher.finalize().to_hex()[..8].to_owned();
         Ok(Self { text: text.into(), settings, digest })
     }
 
     /// The compiled-in card.
     pub fn compiled_in() -> Self {
-        Self::parse("").expect("the compiled-in card is valid: a test parses it")
+        Self::parse("", Path::new(".")).expect("the compiled-in card is valid: a test parses it")
     }
 
     /// Its name.
@@ -79,29 +158,6 @@ impl Acting {
     }
 }
 
-/// Reads all cards of a folder, beside the compiled-in one. A folder that is not there has none.
-pub fn read_cards(folder: Option<&Path>) -> Cards {
-    let mut cards = Cards::from([(DEFAULT_CARD.into(), Ok(Arc::new(Card::compiled_in())))]);
-    let Some(entries) = folder.and_then(|folder| fs::read_dir(folder).ok()) else { return cards };
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    paths.sort();
-    for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "toml")) {
-        let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        cards.insert(name.clone(), read_card(path, &name).map(Arc::new));
-    }
-    cards
-}
-
-fn read_card(path: &Path, name: &str) -> Result<Card, String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
-    let card = Card::parse(&text).map_err(|error| error.to_string())?;
-    if card.name() == name {
-        Ok(card)
-    } else {
-        Err(format!("its name is {:?}, its file's {name:?}: they must be the same", card.name()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,17 +170,18 @@ mod tests {
         write("other.toml", "name = \"another\"");
         write("broken.toml", "policy = \"linucb\"");
         write("notes.txt", "not a card");
-        let cards = read_cards(Some(folder.path()));
+        let source = |folder: &Path| CardSource { folder: Some(folder.into()), model: "m".into(), dimension: 2 };
+        let cards = source(folder.path()).read_all();
         assert_eq!(cards.keys().collect::<Vec<_>>(), ["broken", "default", "other", "wide"]);
         assert_eq!(cards["wide"].as_ref().unwrap().settings.lin_ucb.alpha, 2.0);
         assert!(cards["broken"].as_ref().unwrap_err().contains("choose one of"));
         assert!(cards["other"].as_ref().unwrap_err().contains("must be the same"));
-        assert_eq!(read_cards(Some(&folder.path().join("none"))).len(), 1);
+        assert_eq!(source(&folder.path().join("none")).read_all().len(), 1);
     }
 
     #[test]
     fn a_label_changes_with_the_text() {
-        let [one, two] = ["", "version = 7"].map(|text| Card::parse(text).unwrap().label());
+        let [one, two] = ["", "version = 7"].map(|text| Card::parse(text, Path::new(".")).unwrap().label());
         assert!(one.starts_with("default@") && one != two);
     }
 }

@@ -68,13 +68,13 @@ pub use crate::{
     },
 };
 pub use arms::ArmReport;
-pub use cards::{Card, Cards, DEFAULT_CARD, read_cards};
+pub use cards::Card;
 pub use error::RouterError;
 pub use feedback::{Acknowledged, ClientFeedback, ClientSource};
 pub use learner::PolicySnapshot;
 pub use lesson::Trial;
 pub use memory::{refuse_in_use, restoration};
-pub use open::{ArmMaker, Opened, RouterParts, RouterSettings, Trust, fill_memory};
+pub use open::{ArmMaker, Opened, RouterParts, RouterSettings, Trust, fill_memory, learnt_rounds};
 pub use policies::{CardReport, ChangeReport, DomainWeights, PoliciesReport, ShadowReport};
 
 /// The most domains that a router without configured domains tells apart.

@@ -15,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     Router, RouterError,
     arms::changed,
-    cards::{Acting, Card, Cards, read_cards},
+    cards::{Acting, CardSource, Cards},
     checkpoint::{Checkpoint, Resumed},
     learner::{Learner, PolicySnapshot},
     lesson::{Folded, Trial, fold},
@@ -29,7 +29,8 @@ use crate::{
     context::{domain::Centroids, embedding::EmbeddingPool},
     feedback::verifier::Registry,
     journal::{
-        ArmChange, Event, Journal, JournalSettings, NewEvent, PolicyChange, PolicyOrigin, PolicyRole, Synchronous,
+        ArmChange, Decided, Event, Journal, JournalSettings, NewEvent, PolicyChange, PolicyOrigin, PolicyRole,
+        Synchronous,
     },
     memory::{Held, Memory, MemoryError, MemoryWriter, Shape, snapshot::SnapshotStore},
     regret::Tracker,
@@ -135,7 +136,12 @@ impl Router {
         let journal = Arc::new(Journal::open(&settings.journal(embedder.model_id()), committed).await?);
         let catalogue = with_changes(catalogue, journal.arm_changes().await?, &arm_maker);
         let catalogue = Arc::new(ArcSwap::from_pointee(catalogue));
-        let mut roles = Roles::of(&journal, &settings, &catalogue.load()).await?;
+        let source = CardSource {
+            folder: settings.cards.clone(),
+            model: embedder.model_id().into(),
+            dimension: embedder.dimension(),
+        };
+        let mut roles = Roles::of(&journal, &settings, &source, &catalogue.load()).await?;
         let resumed = resume(&journal, &mut roles.champion, &settings.checkpoint).await?;
         let tracker = Arc::new(Mutex::new(Tracker::default()));
         let events = Events::default();
@@ -219,7 +225,7 @@ impl Router {
             policy: published,
             policies: Policies {
                 cards: ArcSwap::from_pointee(roles.cards),
-                folder: settings.cards.clone(),
+                source,
                 changes: Mutex::new(roles.changes),
                 changing: tokio::sync::Mutex::default(),
                 prepared,
@@ -253,8 +259,14 @@ struct Roles {
 
 impl Roles {
     /// The last changes in the journal, unless the configuration names another card than it did then: that is a change too.
-    async fn of(journal: &Journal, settings: &RouterSettings, catalogue: &Catalogue) -> Result<Self, RouterError> {
-        let cards = read_cards(settings.cards.as_deref());
+    async fn of(
+        journal: &Journal,
+        settings: &RouterSettings,
+        source: &CardSource,
+        catalogue: &Catalogue,
+    ) -> Result<Self, RouterError> {
+        let cards = source.read_all();
+        let acting = |change: &PolicyChange| acting(source, change);
         let known = || cards.keys().cloned().collect::<Vec<_>>().join(", ");
         let card = match cards.get(&settings.card) {
             Some(Ok(card)) => Arc::clone(card),
@@ -292,8 +304,8 @@ impl Roles {
     }
 }
 
-fn acting(change: &PolicyChange) -> Result<Acting, RouterError> {
-    let card = Arc::new(Card::parse(change.card.as_deref().unwrap_or_default())?);
+fn acting(source: &CardSource, change: &PolicyChange) -> Result<Acting, RouterError> {
+    let card = Arc::new(source.parse(change.card.as_deref().unwrap_or_default())?);
     Ok(Acting::new(card, &change.policy)?)
 }
 
@@ -373,6 +385,25 @@ pub async fn fill_memory(
     })
     .await??;
     Ok(given)
+}
+
+/// Tells every verified round that was learnt, oldest first, with its score, from a journal that no router has open. `progress` is
+/// told (done, total) events.
+pub async fn learnt_rounds(
+    journal: &Journal,
+    progress: impl Fn(u64, u64),
+    mut tell: impl FnMut(&Decided, f64),
+) -> Result<(), RouterError> {
+    fold(journal, 0, i64::MAX, progress, |folded| match folded {
+        Folded::Learnt { decided, feedback, .. } => {
+            if let Some(score) = feedback.score.filter(|_| feedback.source.channel() == Channel::Verified) {
+                tell(decided, score.get());
+            }
+        }
+        Folded::Unscored { .. } | Folded::TrialChanged | Folded::Restored { .. } => {}
+    })
+    .await?;
+    Ok(())
 }
 
 /// What memory holds; nothing when it does not answer.

@@ -5,7 +5,6 @@
 //! rounds in between and publishes it. After a restart the last change in the journal says who decides.
 
 use std::{
-    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -16,7 +15,7 @@ use tokio::runtime::Handle;
 
 use super::{
     Router, RouterError,
-    cards::{Acting, Card, Cards, read_cards},
+    cards::{Acting, Card, CardSource, Cards},
     lesson::{Trial, fold, teach},
     run_blocking,
 };
@@ -36,7 +35,7 @@ const WAIT: Duration = Duration::from_secs(30);
 /// What is known of the policies besides their state.
 pub(super) struct Policies {
     /// Where cards are.
-    pub folder: Option<PathBuf>,
+    pub source: CardSource,
     /// Those that were there last.
     pub cards: ArcSwap<Cards>,
     /// Guards the changes so far, oldest first; appended to after the journal was.
@@ -198,14 +197,14 @@ impl Router {
         };
         let previous = previous.ok_or(RouterError::NothingToRollBack)?;
         let text = previous.card.unwrap_or_default();
-        let card = Arc::new(Card::parse(&text)?);
+        let card = Arc::new(self.policies.source.parse(&text)?);
         self.change(PolicyRole::Champion, PolicyOrigin::RolledBack, Some(card), Some(&previous.policy)).await
     }
 
     /// Reads the cards' files again and puts changed ones to work where they are. Returns what changed.
     pub async fn reload_cards(&self) -> Vec<String> {
-        let folder = self.policies.folder.clone();
-        let Ok(cards) = run_blocking(move || read_cards(folder.as_deref())).await else { return vec![] };
+        let source = self.policies.source.clone();
+        let Ok(cards) = run_blocking(move || source.read_all()).await else { return vec![] };
         let before = self.policies.cards.swap(Arc::new(cards.clone()));
         let mut reloaded = vec![];
         for (name, card) in cards.iter().filter(|(name, card)| before.get(*name) != Some(card)) {
@@ -235,7 +234,7 @@ impl Router {
             // The policy that the operator picked stays; one that was the card's own follows the card.
             let own = last
                 .card
-                .and_then(|text| Card::parse(&text).ok())
+                .and_then(|text| self.policies.source.parse(&text).ok())
                 .is_some_and(|old| old.settings.policy == last.policy);
             let policy = (!own).then_some(last.policy.as_str());
             match self.change(role, PolicyOrigin::Reloaded, Some(Arc::clone(card)), policy).await {
@@ -251,12 +250,21 @@ impl Router {
 
     /// Looks for changed cards until the router closes.
     pub(super) async fn watch_cards(self: Arc<Self>) {
+        let source = self.policies.source.clone();
+        let mut seen = source.traces(&self.policies.cards.load());
         let mut ticks = tokio::time::interval(RELOAD_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 () = self.closing.cancelled() => return,
-                _ = ticks.tick() => drop(self.reload_cards().await),
+                _ = ticks.tick() => {
+                    let now = source.traces(&self.policies.cards.load());
+                    if now != seen {
+                        self.reload_cards().await;
+                        // Cards may name other files now.
+                        seen = source.traces(&self.policies.cards.load());
+                    }
+                }
             }
         }
     }

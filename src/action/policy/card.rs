@@ -3,12 +3,19 @@
 //! A card is laid over the compiled-in default one key by key, so it states only what it changes. Unknown keys,
 //! numbers out of range and weights that do not sum to 1 are refused, all together.
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
 use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::{
-    DomainPriorSettings, EnsembleSettings, FeatureSettings, HybridLinearSettings, LinUcbSettings, MemoryKnnSettings,
-    features::TEXT_DIMENSIONS_MAX, registry::build,
+    ClassifierSettings, DomainPriorSettings, EnsembleSettings, FeatureSettings, Features, HybridLinearSettings,
+    LinUcbSettings, MemoryKnnSettings, ProbingSet, TrainedError, TrainedKind, features::TEXT_DIMENSIONS_MAX,
+    registry::build,
 };
 use crate::action::wrap::{AffinitySettings, BudgetSettings, DiscountSettings, NewArmSettings};
 
@@ -57,6 +64,10 @@ pub struct PolicySettings {
     pub memory_knn: MemoryKnnSettings,
     /// Settings of `lin_ucb`.
     pub lin_ucb: LinUcbSettings,
+    /// Settings of `classifier`.
+    pub classifier: ClassifierSettings,
+    /// Settings of `tfidf_classifier`.
+    pub tfidf_classifier: ClassifierSettings,
 }
 
 /// One voter of the ensemble.
@@ -78,6 +89,37 @@ pub enum CardError {
     /// Settings are out of range; every one is listed.
     #[error("the policy card is out of range: {}", .0.join("; "))]
     Range(Vec<String>),
+    /// The card's file is not there or is not readable.
+    #[error("cannot read the policy card {path}: {reason}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        reason: String,
+    },
+    /// A file that the card names cannot be used.
+    #[error("{key}: {source}")]
+    Trained {
+        /// The key that names it.
+        key: &'static str,
+        /// What is wrong.
+        source: TrainedError,
+    },
+    /// A model was trained on another embedding model's vectors than those in use.
+    #[error(
+        "classifier.model was trained on embeddings of {trained} ({trained_dimension} numbers), in use is {used} \
+         ({used_dimension}): train it again, or set the embedding model back"
+    )]
+    OtherEmbedding {
+        /// What it was trained on.
+        trained: String,
+        /// Its dimension.
+        trained_dimension: usize,
+        /// What is in use.
+        used: String,
+        /// Its dimension.
+        used_dimension: usize,
+    },
 }
 
 /// Collects what is out of range, under the section's name.
@@ -119,14 +161,82 @@ impl PolicySettings {
     /// assert!(PolicySettings::parse("[lin_ucb]\nalfa = 2.0").unwrap_err().to_string().contains("alfa"));
     /// ```
     pub fn parse(card: &str) -> Result<Self, CardError> {
+        Self::laid_over_default(card)?.checked()
+    }
+
+    /// Reads a card from its file, with the files that it names; the compiled-in card when there is none. What the
+    /// files hold is checked too.
+    pub fn load(path: Option<&Path>) -> Result<Self, CardError> {
+        let Some(path) = path else { return Ok(Self::default()) };
+        let text = fs::read_to_string(path)
+            .map_err(|error| CardError::Read { path: path.into(), reason: error.to_string() })?;
+        Self::parse_in(&text, path.parent().unwrap_or(Path::new(".")))
+    }
+
+    /// Reads a card's text and the files that it names, which are taken from `folder`.
+    pub fn parse_in(card: &str, folder: &Path) -> Result<Self, CardError> {
+        let mut settings = Self::laid_over_default(card)?;
+        settings.load_trained(folder)?;
+        settings.checked()
+    }
+
+    /// The files that the card names, as it names them.
+    pub fn trained_files(&self) -> impl Iterator<Item = &Path> {
+        let models = [&self.classifier.model, &self.tfidf_classifier.model, &self.domain_prior.probing];
+        models.into_iter().flatten().map(PathBuf::as_path)
+    }
+
+    /// Whether the classifier's model fits the embedding model in use.
+    pub fn check_embedding(&self, model: &str, dimension: usize) -> Result<(), CardError> {
+        match self.classifier.loaded.as_ref().map(|loaded| &loaded.features) {
+            Some(Features::Embedding { model: trained, dimension: trained_dimension })
+                if trained != model || *trained_dimension != dimension =>
+            {
+                Err(CardError::OtherEmbedding {
+                    trained: trained.clone(),
+                    trained_dimension: *trained_dimension,
+                    used: model.into(),
+                    used_dimension: dimension,
+                })
+            }
+            Some(Features::Embedding { .. } | Features::Tfidf(_)) | None => Ok(()),
+        }
+    }
+
+    /// What was left out of the files that the card names, one sentence each, to be shown.
+    pub fn warnings(&self) -> Vec<String> {
+        let models = [&self.classifier, &self.tfidf_classifier].into_iter().flat_map(|settings| &settings.loaded);
+        let probed = self.domain_prior.probed.as_ref().and_then(|set| set.warning());
+        models.filter_map(|model| model.warning()).chain(probed).collect()
+    }
+
+    fn load_trained(&mut self, folder: &Path) -> Result<(), CardError> {
+        let failed = |kind: TrainedKind| move |source| CardError::Trained { key: kind.key(), source };
+        for (settings, kind) in [
+            (&mut self.classifier, TrainedKind::Classifier),
+            (&mut self.tfidf_classifier, TrainedKind::TfidfClassifier),
+        ] {
+            settings.load(folder, kind).map_err(failed(kind))?;
+        }
+        if let Some(probing) = &self.domain_prior.probing {
+            let set = ProbingSet::read(&folder.join(probing)).map_err(failed(TrainedKind::Probing))?;
+            self.domain_prior.probed = Some(Arc::new(set));
+        }
+        Ok(())
+    }
+
+    fn laid_over_default(card: &str) -> Result<Self, CardError> {
         let shape = |error: &dyn std::fmt::Display| {
             CardError::Shape(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
         };
         let mut table: Table = DEFAULT_CARD.parse().expect("the compiled-in card is TOML: a test parses it");
         lay_over(&mut table, card.parse().map_err(|error: toml::de::Error| shape(&error))?);
-        let settings: Self = table.try_into().map_err(|error: toml::de::Error| shape(&error))?;
-        let problems = settings.problems();
-        if problems.is_empty() { Ok(settings) } else { Err(CardError::Range(problems)) }
+        table.try_into().map_err(|error: toml::de::Error| shape(&error))
+    }
+
+    fn checked(self) -> Result<Self, CardError> {
+        let problems = self.problems();
+        if problems.is_empty() { Ok(self) } else { Err(CardError::Range(problems)) }
     }
 
     fn problems(&self) -> Vec<String> {

@@ -2,13 +2,17 @@
 //!
 //! ACRouter's DimensionBest (the best arm per domain) learnt online instead of from a probing set. Shrinking lets a
 //! new domain start from what its arms did elsewhere. It cannot tell two tasks of one domain apart.
+//!
+//! A probing set (what arms scored before) can be what it starts from. Such priors mislead where new work differs, so
+//! each cell counts for few rounds, whatever was probed: a warm start that is wrong is unlearnt in as many.
+
+use std::{path::PathBuf, sync::Arc};
 
 use serde::Deserialize;
-
 use serde_json::Value;
 
 use super::{
-    Action, Estimates, LearntRound, Opinion, Policy, PolicyError, Standings, StateError,
+    Action, Estimates, LearntRound, Opinion, Policy, PolicyError, ProbingSet, Standings, StateError,
     card::{Checks, LARGE, TINY},
 };
 use crate::{
@@ -45,7 +49,7 @@ pub struct DomainPrior {
 }
 
 /// Settings of [`DomainPrior`].
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DomainPriorSettings {
     /// g: the score expected of an arm never tried, in [0, 1].
@@ -60,6 +64,13 @@ pub struct DomainPriorSettings {
     pub scale: f64,
     /// Posterior draws counted per decision, 1 to 4096.
     pub draws: u32,
+    /// The probing set's file, as `pointsman train priors` writes it; relative to the card's folder.
+    pub probing: Option<PathBuf>,
+    /// Rounds that all that was probed of an arm in a domain counts for at most, above 0.
+    pub probing_mass: f64,
+    /// What the file holds, once read.
+    #[serde(skip)]
+    pub probed: Option<Arc<ProbingSet>>,
 }
 
 impl DomainPriorSettings {
@@ -70,13 +81,15 @@ impl DomainPriorSettings {
         checks.number("noise", self.noise, TINY, LARGE);
         checks.number("scale", self.scale, 0.0, 100.0);
         checks.number("draws", self.draws.into(), 1.0, 4096.0);
+        checks.number("probing_mass", self.probing_mass, TINY, LARGE);
     }
 }
 
 impl DomainPrior {
-    /// Without any rounds learnt. Each of K candidates keeps a probability of at least floor / K.
+    /// Without any rounds learnt but the probing set's. Each of K candidates keeps a probability of at least floor / K.
     pub fn new(settings: DomainPriorSettings, floor: f64) -> Self {
-        Self { settings, floor, standings: Standings::default() }
+        let probed = settings.probed.as_ref().map(|set| set.standings(settings.probing_mass));
+        Self { settings, floor, standings: probed.unwrap_or_default() }
     }
 
     /// The mean and the rounds (the prior's mass included) behind it.
@@ -123,5 +136,53 @@ impl Policy for DomainPrior {
 
     fn snapshot(&self) -> Box<dyn Policy> {
         Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        action::policy::{PolicySettings, ProbingCell, environment::context},
+        round::{Domain, Mode},
+    };
+
+    /// A hundred rounds of each of two arms; the first looked good.
+    fn probed(mass: f64) -> DomainPriorSettings {
+        let cell = |(place, mean_score)| {
+            let action = (Mode::Single, context(2).candidates[place as usize].arm.clone());
+            ProbingCell { domain: Domain::unknown(), action, rounds: 100, mean_score }
+        };
+        let cells = [(0, 0.9), (1, 0.2)].map(cell).to_vec();
+        let set = ProbingSet { trained_on: "made up".into(), trained_at_ms: 0, cells, left_out: vec![] };
+        let probed = Some(Arc::new(set));
+        DomainPriorSettings { probed, probing_mass: mass, ..PolicySettings::default().domain_prior }
+    }
+
+    fn first(policy: &DomainPrior) -> f64 {
+        policy.decide(&context(2), 3).unwrap().pmf[0]
+    }
+
+    #[test]
+    fn a_probing_set_decides_the_first_rounds_and_is_unlearnt() {
+        let mut cold = DomainPrior::new(PolicySettings::default().domain_prior, 0.0);
+        let mut warm = DomainPrior::new(probed(20.0), 0.0);
+        assert!((0.3..0.7).contains(&first(&cold)) && first(&warm) > 0.95);
+        // The world is the other way round: within twice the mass the prior no longer decides.
+        for round in 0..80 {
+            let place = round % 2;
+            for policy in [&mut cold, &mut warm] {
+                policy.learn(&LearntRound::new(&context(2), place, [0.2, 0.9][place]));
+            }
+        }
+        assert!(first(&cold) < 0.05 && first(&warm) < 0.2, "{} {}", first(&cold), first(&warm));
+    }
+
+    #[test]
+    fn a_warm_state_comes_back_without_its_probing_set() {
+        let warm = DomainPrior::new(probed(20.0), 0.0);
+        let mut again = DomainPrior::new(PolicySettings::default().domain_prior, 0.0);
+        again.restore(&warm.state()).unwrap();
+        assert_eq!(first(&again).to_bits(), first(&warm).to_bits());
     }
 }

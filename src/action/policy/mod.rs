@@ -13,6 +13,7 @@
 
 mod arm_features;
 mod card;
+mod classifier;
 mod domain_prior;
 mod ensemble;
 #[cfg(test)]
@@ -24,12 +25,14 @@ mod hybrid_linear;
 mod lin_ucb;
 mod linear;
 mod memory_knn;
+mod probing;
 mod registry;
 mod ridge;
 mod standings;
 mod state;
 #[cfg(test)]
 mod tests;
+mod trained;
 mod uniform;
 
 use serde_json::Value;
@@ -38,6 +41,9 @@ use crate::round::{ArmId, Context, Domain, Mode, VoterView};
 
 pub use arm_features::observe;
 pub use card::{CardError, PolicySettings, VoterSettings, lay_over};
+pub use classifier::{
+    ArmModel, Classifier, ClassifierModel, ClassifierSettings, Features, HeldOut, MODEL_DOMAINS_MAX, Vocabulary, words,
+};
 pub use domain_prior::{DomainPrior, DomainPriorSettings};
 pub use ensemble::{Ensemble, EnsembleSettings};
 pub use features::FeatureSettings;
@@ -45,9 +51,11 @@ pub use fixed::Fixed;
 pub use hybrid_linear::{HybridLinear, HybridLinearSettings};
 pub use lin_ucb::{LinUcb, LinUcbSettings};
 pub use memory_knn::{MemoryKnn, MemoryKnnSettings};
+pub use probing::{ProbingCell, ProbingSet};
 pub use registry::{NAMES, RegistryError, WRAPPERS, build};
 pub use standings::Standings;
 pub use state::StateError;
+pub use trained::{TrainedError, TrainedKind};
 pub use uniform::Uniform;
 
 pub(in crate::action) use card::Checks;
@@ -199,6 +207,16 @@ pub enum PolicyError {
         policy: &'static str,
         /// What was computed.
         what: &'static str,
+    },
+    /// The embedding is not of the model that the policy was trained on.
+    #[error("{policy} was trained on embeddings of {wanted} numbers, this one has {found}: train it again")]
+    Dimension {
+        /// The policy.
+        policy: &'static str,
+        /// What it was trained on.
+        wanted: usize,
+        /// What it was given.
+        found: usize,
     },
     /// The policy's only arm is not among the candidates.
     #[error("arm {0} is not eligible")]

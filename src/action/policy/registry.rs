@@ -2,15 +2,29 @@
 //!
 //! Any learner can run alone (`lin_ucb`) or vote in the `ensemble`, and any of them can be wrapped (`discount:lin_ucb`).
 
-use super::{DomainPrior, Ensemble, Fixed, HybridLinear, LinUcb, MemoryKnn, Policy, PolicySettings, Uniform};
+use std::path::Path;
+
+use super::{
+    Classifier, ClassifierSettings, DomainPrior, Ensemble, Fixed, HybridLinear, LinUcb, MemoryKnn, Policy,
+    PolicySettings, TrainedKind, Uniform,
+};
 use crate::{
     action::wrap::{Affinity, Budget, Discount, NewArm, Wrapped},
     round::ArmId,
 };
 
 /// The names that [`build`] knows; `fixed:ARM` takes an arm's id.
-pub const NAMES: [&str; 7] =
-    ["uniform", "fixed:ARM", "lin_ucb", "memory_knn", "domain_prior", "hybrid_linear", "ensemble"];
+pub const NAMES: [&str; 9] = [
+    "uniform",
+    "fixed:ARM",
+    "lin_ucb",
+    "memory_knn",
+    "domain_prior",
+    "hybrid_linear",
+    "classifier",
+    "tfidf_classifier",
+    "ensemble",
+];
 
 /// The wrappers, which go before a name: `discount:lin_ucb`, or several, outermost first.
 pub const WRAPPERS: [&str; 4] = ["affinity", "budget", "discount", "new_arm"];
@@ -28,6 +42,17 @@ pub enum RegistryError {
     /// The arm after `fixed:` is no arm's name.
     #[error("fixed:ARM needs an arm's id: {0}")]
     Arm(String),
+    /// A policy that is trained offline has no model.
+    #[error("{} has no model: {}", .0.name(), .0.remedy())]
+    Untrained(TrainedKind),
+    /// A card's key names a file, but the card was read as a text.
+    #[error("{key} names the file {file}, which was not read with the card")]
+    NotRead {
+        /// The key.
+        key: &'static str,
+        /// The file.
+        file: String,
+    },
 }
 
 /// A policy by name, nothing learnt yet.
@@ -69,19 +94,38 @@ fn single(name: &str, settings: &PolicySettings, floor: f64) -> Result<Box<dyn P
         "uniform" => Box::new(Uniform),
         "lin_ucb" => Box::new(LinUcb::new(settings.lin_ucb, features, floor)),
         "memory_knn" => Box::new(MemoryKnn::new(settings.memory_knn, floor)),
-        "domain_prior" => Box::new(DomainPrior::new(settings.domain_prior, floor)),
+        "domain_prior" => {
+            let prior = &settings.domain_prior;
+            was_read(TrainedKind::Probing.key(), prior.probing.as_deref(), prior.probed.is_some())?;
+            Box::new(DomainPrior::new(prior.clone(), floor))
+        }
         "hybrid_linear" => Box::new(HybridLinear::new(settings.hybrid_linear, floor)),
+        "classifier" => Box::new(classifier(TrainedKind::Classifier, &settings.classifier, floor)?),
+        "tfidf_classifier" => Box::new(classifier(TrainedKind::TfidfClassifier, &settings.tfidf_classifier, floor)?),
         other => return Err(RegistryError::Unknown(other.into())),
     })
 }
 
+fn classifier(kind: TrainedKind, settings: &ClassifierSettings, floor: f64) -> Result<Classifier, RegistryError> {
+    was_read(kind.key(), settings.model.as_deref(), settings.loaded.is_some())?;
+    settings.loaded.clone().map(|model| Classifier::new(model, floor)).ok_or(RegistryError::Untrained(kind))
+}
+
+fn was_read(key: &'static str, named: Option<&Path>, read: bool) -> Result<(), RegistryError> {
+    match named {
+        Some(file) if !read => Err(RegistryError::NotRead { key, file: file.display().to_string() }),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::classifier::tests::settings;
     use super::*;
 
     #[test]
     fn the_compiled_in_card_is_valid_and_builds_every_name() {
-        let settings = PolicySettings::default();
+        let settings = settings(4);
         for name in NAMES {
             let policy = build(name, &settings).unwrap();
             assert!(name.starts_with(policy.name()));

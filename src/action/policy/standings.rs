@@ -91,7 +91,7 @@ impl Standings {
         }
     }
 
-    /// Adds one score of a trust in (0, 1].
+    /// Adds one score of a trust in (0, 1], or of as many rounds as a prior counts for.
     pub(super) fn add(&mut self, domain: &Domain, action: Action, score: f64, trust: f64) {
         self.rounds += 1;
         let weight = trust * self.inflation;

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::{
     LearntRound, Policy, PolicyError, PolicySettings, build,
+    classifier::tests::settings as trained,
     environment::{ARMS, Environment, context},
 };
 use crate::{
@@ -15,11 +16,14 @@ const LEARNERS: [&str; 5] = ["lin_ucb", "memory_knn", "domain_prior", "hybrid_li
 const SCORE_ONLY: RewardWeights = RewardWeights { e1: 1.0, e2: 0.0 };
 
 fn policy(name: &str) -> Box<dyn Policy> {
-    build(name, &PolicySettings::default()).unwrap()
+    build(name, &trained(8)).unwrap()
 }
 
 fn all() -> impl Iterator<Item = (&'static str, Box<dyn Policy>)> {
-    LEARNERS.into_iter().chain(["uniform", "fixed:arm-1"]).map(|name| (name, policy(name)))
+    LEARNERS
+        .into_iter()
+        .chain(["uniform", "fixed:arm-1", "classifier", "tfidf_classifier"])
+        .map(|name| (name, policy(name)))
 }
 
 fn floor(name: &str) -> f64 {

@@ -26,6 +26,7 @@ use super::{
 };
 pub(super) use rebuild::set_aside;
 use target::Target;
+pub(super) use target::open_journal;
 
 #[derive(Args)]
 #[command(after_help = "Examples:

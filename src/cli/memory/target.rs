@@ -267,7 +267,7 @@ impl Here {
 }
 
 /// The journal of a data folder, for a process that runs no rounds.
-pub(super) async fn open_journal(data: &DataFolder, model: &str) -> Result<Journal> {
+pub(crate) async fn open_journal(data: &DataFolder, model: &str) -> Result<Journal> {
     // Nobody learns here: what is committed goes nowhere.
     let (committed, _) = tokio::sync::mpsc::channel(1);
     let settings =
