@@ -29,7 +29,8 @@ use super::{folders::Folders, models, progress};
   pointsman replay --dataset llmrouter --policy lin_ucb --policy memory_knn --reward 1,0
   pointsman replay --dataset llmrouter --split test --policy fixed:gemma-2-9b-it --seeds 1 --json out.json
 
-Policies: uniform, fixed:MODEL, lin_ucb, memory_knn, domain_prior, hybrid_linear, ensemble.")]
+Policies: uniform, fixed:MODEL, epsilon_greedy, ucb1, beta_thompson, domain_prior, memory_knn, knn_ucb, lin_ucb,
+lin_thompson, square_cb, bag, hybrid_linear, hybrid_ucb, ensemble.")]
 pub(super) struct ReplayArguments {
     /// The dataset's folder: tasks.jsonl[.gz], results.csv[.gz], models.json.
     #[arg(long, value_name = "DIR")]

@@ -2,12 +2,30 @@
 //!
 //! Any learner can run alone (`lin_ucb`) or vote in the `ensemble`.
 
-use super::{DomainPrior, Ensemble, Fixed, HybridLinear, LinUcb, MemoryKnn, Policy, PolicySettings, Uniform};
+use super::{
+    Bag, BetaThompson, DomainPrior, Ensemble, EpsilonGreedy, Fixed, HybridLinear, HybridUcb, KnnUcb, LinThompson,
+    LinUcb, MemoryKnn, Policy, PolicySettings, SquareCb, Ucb1, Uniform,
+};
 use crate::round::ArmId;
 
 /// The names that [`build`] knows; `fixed:ARM` takes an arm's id.
-pub const NAMES: [&str; 7] =
-    ["uniform", "fixed:ARM", "lin_ucb", "memory_knn", "domain_prior", "hybrid_linear", "ensemble"];
+pub const NAMES: [&str; 15] = [
+    "uniform",
+    "fixed:ARM",
+    "epsilon_greedy",
+    "ucb1",
+    "beta_thompson",
+    "domain_prior",
+    "memory_knn",
+    "knn_ucb",
+    "lin_ucb",
+    "lin_thompson",
+    "square_cb",
+    "bag",
+    "hybrid_linear",
+    "hybrid_ucb",
+    "ensemble",
+];
 
 /// Why there is no such policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,9 +62,17 @@ fn single(name: &str, settings: &PolicySettings, floor: f64) -> Result<Box<dyn P
         let arm = ArmId::new(arm).map_err(|error| RegistryError::Arm(error.to_string()))?;
         return Ok(Box::new(Fixed::new(arm)));
     }
-    let features = settings.features;
+    let PolicySettings { features, shrinkage, .. } = *settings;
     Ok(match name {
         "uniform" => Box::new(Uniform),
+        "epsilon_greedy" => Box::new(EpsilonGreedy::new(settings.epsilon_greedy, shrinkage, floor)),
+        "ucb1" => Box::new(Ucb1::new(settings.ucb1, shrinkage, floor)),
+        "beta_thompson" => Box::new(BetaThompson::new(settings.beta_thompson, shrinkage, floor)),
+        "knn_ucb" => Box::new(KnnUcb::new(settings.knn_ucb, shrinkage, floor)),
+        "lin_thompson" => Box::new(LinThompson::new(settings.lin_thompson, features, floor)),
+        "square_cb" => Box::new(SquareCb::new(settings.square_cb, features, floor)),
+        "bag" => Box::new(Bag::new(settings.bag, features, floor)),
+        "hybrid_ucb" => Box::new(HybridUcb::new(settings.hybrid_ucb, settings.hybrid_linear, floor)),
         "lin_ucb" => Box::new(LinUcb::new(settings.lin_ucb, features, floor)),
         "memory_knn" => Box::new(MemoryKnn::new(settings.memory_knn, floor)),
         "domain_prior" => Box::new(DomainPrior::new(settings.domain_prior, floor)),
