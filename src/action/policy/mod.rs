@@ -31,6 +31,8 @@ mod lin_thompson;
 mod lin_ucb;
 mod linear;
 mod memory_knn;
+#[cfg(test)]
+mod oracles;
 mod recalled;
 mod registry;
 mod ridge;
