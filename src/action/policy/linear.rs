@@ -25,12 +25,17 @@ impl Linear {
         Self { prior_mean, ridges: Ridges::new(features.dimensions(), l2), rounds: 0, features }
     }
 
-    /// Every candidate's mean, and `width` times its standard width sqrt(x^T A^-1 x).
+    /// Every candidate's mean, and `width` times its standard width sqrt(x^T A^-1 x); a width of 0 is free.
     pub(super) fn estimates(&self, context: &Context, width: f64) -> Estimates {
         let mut x = self.features.shared(context);
         Estimates::of(context, |candidate| {
             self.features.complete(&mut x, context, candidate);
-            let (mean, deviation) = self.ridges.estimate(&action_of(candidate), x.view());
+            let action = action_of(candidate);
+            if width == 0.0 {
+                // Almost all of the work is for the width.
+                return (self.prior_mean + self.ridges.mean(&action, x.view()), 0.0);
+            }
+            let (mean, deviation) = self.ridges.estimate(&action, x.view());
             (self.prior_mean + mean, width * deviation)
         })
     }

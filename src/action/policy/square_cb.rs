@@ -84,7 +84,6 @@ impl Policy for SquareCb {
 
     fn decide(&self, context: &Context, _seed: u64) -> Result<Opinion, PolicyError> {
         let gamma = self.settings.gamma(self.linear.rounds());
-        // The widths are not looked at.
         let estimates = self.linear.estimates(context, 0.0);
         estimates.explore(self.name(), |means, _| with_floor(square_cb(means, gamma)?, self.floor))
     }
