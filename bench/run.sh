@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures the README's figures with the release build and writes bench/results/. See bench/README.md.
-# Usage: bench/run.sh [demo] [memory] [embedding] [domains] [replay]    all of them without a name
+# Usage: bench/run.sh [demo] [action] [memory] [embedding] [domains] [replay]    all of them without a name
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --release
@@ -14,10 +14,13 @@ mkdir -p "$out"
     echo "$(nproc) cores"
     rustc --version
 } > "$out/machine.txt"
-wanted=" ${*:-demo memory embedding domains replay} "
+wanted=" ${*:-demo action memory embedding domains replay} "
 wants() { [[ $wanted == *" $1 "* ]]; }
 if wants demo; then
     "$bin" demo --tasks 2000 --json "$out/demo.json" | tee "$out/demo.txt"
+fi
+if wants action; then
+    cargo bench --bench action 2>&1 | tee /dev/stderr | sed -n '/^64 x 8 arms/,$p' > "$out/action.txt"
 fi
 if wants memory; then
     snapshot=$(mktemp -u).zip

@@ -33,6 +33,19 @@ pub fn epsilon_greedy(scores: &[f64], epsilon: f64) -> Result<Vec<f64>, PmfError
     with_floor(greedy(scores)?, epsilon)
 }
 
+/// Optimism: all mass on the highest upper bound mean + width, then the floor.
+///
+/// Reference: Auer, Cesa-Bianchi and Fischer, Finite-time Analysis of the Multiarmed Bandit Problem, 2002.
+///
+/// ```
+/// use pointsman::action::explore::optimistic;
+/// assert_eq!(optimistic(&[0.5, 0.4], &[0.1, 0.3], 0.0).unwrap(), [0.0, 1.0]);
+/// ```
+pub fn optimistic(means: &[f64], widths: &[f64], floor: f64) -> Result<Vec<f64>, PmfError> {
+    let bounds: Vec<f64> = means.iter().zip(widths).map(|(mean, width)| mean + width).collect();
+    epsilon_greedy(&bounds, floor)
+}
+
 /// SquareCB, inverse gap weighting: p_a = 1 / (K + gamma (best - score_a)) for all but the best, which gets the rest.
 ///
 /// `gamma` at least 0; 0 is uniform, and it should grow like the square root of the rounds.

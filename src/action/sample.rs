@@ -19,6 +19,8 @@ pub enum Stream {
     Posterior,
     /// Giving the voter at this place its own seed.
     Voter(u32),
+    /// How often the model at this place of a bag takes the round.
+    Bag(u32),
 }
 
 /// Why a distribution cannot be used.
@@ -45,6 +47,8 @@ pub fn stream(seed: u64, stream: Stream) -> ChaCha8Rng {
         Stream::Action => 0,
         Stream::Posterior => 1,
         Stream::Voter(place) => 2 + u64::from(place),
+        // Past every voter's.
+        Stream::Bag(place) => (1 << 33) + u64::from(place),
     });
     rng
 }
@@ -134,7 +138,9 @@ mod tests {
     #[test]
     fn uses_of_one_seed_share_no_random_numbers() {
         let first = |use_of| stream(3, use_of).random::<u64>();
-        let numbers = [Stream::Action, Stream::Posterior, Stream::Voter(0), Stream::Voter(1)].map(first);
+        let numbers =
+            [Stream::Action, Stream::Posterior, Stream::Voter(0), Stream::Voter(1), Stream::Bag(0), Stream::Bag(1)]
+                .map(first);
         for (index, number) in numbers.iter().enumerate() {
             assert!(!numbers[..index].contains(number));
         }

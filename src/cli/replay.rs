@@ -29,8 +29,9 @@ use super::{
   pointsman replay --dataset llmrouter --split test --policy fixed:gemma-2-9b-it --seeds 1 --json out.json
   pointsman replay --dataset llmrouter --split test --card card.toml --policy classifier
 
-Policies: uniform, fixed:MODEL, lin_ucb, memory_knn, domain_prior, hybrid_linear, ensemble, and with a card that names
-their models classifier and tfidf_classifier.")]
+Policies: uniform, fixed:MODEL, epsilon_greedy, ucb1, beta_thompson, domain_prior, memory_knn, knn_ucb, lin_ucb,
+lin_thompson, square_cb, bag, hybrid_linear, hybrid_ucb, ensemble, and with a card that names their models classifier and
+tfidf_classifier. Before any of them: affinity: budget: discount: new_arm:")]
 pub(super) struct ReplayArguments {
     /// The dataset's folder: tasks.jsonl[.gz], results.csv[.gz], models.json.
     #[arg(long, value_name = "DIR")]

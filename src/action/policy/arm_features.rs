@@ -3,8 +3,8 @@
 //! Neighbours and standings say more of an arm on a task than the text does until rounds are many. The numbers are
 //! written into the context, and so into the journal: feedback that comes later teaches what the policy saw then.
 
-use super::Standings;
-use crate::round::{ArmFeatures, Candidate, Context, Neighbour};
+use super::{Standings, action_of, recalled::Recalled};
+use crate::round::{ArmFeatures, Context};
 
 /// The score expected of an arm never tried.
 const UNKNOWN_MEAN: f64 = 0.5;
@@ -21,13 +21,14 @@ const DOMAIN_MASS: f64 = 6.0;
 pub fn observe(context: &mut Context, standings: &Standings) {
     let Context { candidates, neighbours, domain, .. } = context;
     for candidate in candidates {
-        let action = (candidate.mode, candidate.arm.clone());
+        let action = action_of(candidate);
         let everywhere = standings.total(&action).shrunk_mean(UNKNOWN_MEAN, ARM_MASS);
         let here = standings.cell(domain, &action);
-        let (mass, mean, spread) = recalled(candidate, neighbours);
+        let recalled = Recalled::of(neighbours, candidate, 1.0);
+        let (mean, spread) = mean_and_spread(&recalled);
         candidate.features = ArmFeatures {
             recall_mean: mean as f32,
-            recall_mass: mass as f32,
+            recall_mass: recalled.mass as f32,
             recall_spread: spread as f32,
             prior_mean: here.shrunk_mean(everywhere, DOMAIN_MASS) as f32,
             prior_rounds: here.n as f32,
@@ -35,29 +36,18 @@ pub fn observe(context: &mut Context, standings: &Standings) {
     }
 }
 
-fn recalled(candidate: &Candidate, neighbours: &[Neighbour]) -> (f64, f64, f64) {
-    let (mut mass, mut sum, mut squares) = (0.0, 0.0, 0.0);
-    for neighbour in neighbours {
-        let weight = f64::from(neighbour.similarity).max(0.0);
-        for tried in &neighbour.outcomes {
-            if tried.mode == candidate.mode && tried.arm == candidate.arm {
-                mass += weight;
-                sum += weight * tried.score;
-                squares += weight * tried.score * tried.score;
-            }
-        }
+fn mean_and_spread(recalled: &Recalled) -> (f64, f64) {
+    if recalled.mass <= 0.0 {
+        return (0.0, 0.0);
     }
-    if mass <= 0.0 {
-        return (0.0, 0.0, 0.0);
-    }
-    let mean = sum / mass;
-    (mass, mean, (squares / mass - mean * mean).max(0.0).sqrt())
+    let mean = recalled.sum / recalled.mass;
+    (mean, (recalled.squares / recalled.mass - mean * mean).max(0.0).sqrt())
 }
 
 #[cfg(test)]
 mod tests {
     use super::{super::environment::context, *};
-    use crate::round::{Domain, Mode, TaskId, TriedArm};
+    use crate::round::{Domain, Mode, Neighbour, TaskId, TriedArm};
 
     #[test]
     fn neighbours_and_standings_become_numbers() {

@@ -13,9 +13,10 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::{
-    ClassifierSettings, DomainPriorSettings, EnsembleSettings, FeatureSettings, Features, HybridLinearSettings,
-    LinUcbSettings, MemoryKnnSettings, ProbingSet, TrainedError, TrainedKind, features::TEXT_DIMENSIONS_MAX,
-    registry::build,
+    BagSettings, BetaThompsonSettings, ClassifierSettings, DomainPriorSettings, EnsembleSettings,
+    EpsilonGreedySettings, FeatureSettings, Features, HybridLinearSettings, HybridUcbSettings, KnnUcbSettings,
+    LinThompsonSettings, LinUcbSettings, MemoryKnnSettings, ProbingSet, ShrinkageSettings, SquareCbSettings,
+    TrainedError, TrainedKind, Ucb1Settings, features::TEXT_DIMENSIONS_MAX, registry::build,
 };
 use crate::action::wrap::{AffinitySettings, BudgetSettings, DiscountSettings, NewArmSettings};
 
@@ -56,6 +57,8 @@ pub struct PolicySettings {
     pub new_arm: NewArmSettings,
     /// What the linear policies see.
     pub features: FeatureSettings,
+    /// What the policies of counts that do not vote by default expect of an arm of which little is known.
+    pub shrinkage: ShrinkageSettings,
     /// Settings of `hybrid_linear`.
     pub hybrid_linear: HybridLinearSettings,
     /// Settings of `domain_prior`.
@@ -64,6 +67,22 @@ pub struct PolicySettings {
     pub memory_knn: MemoryKnnSettings,
     /// Settings of `lin_ucb`.
     pub lin_ucb: LinUcbSettings,
+    /// Settings of `epsilon_greedy`.
+    pub epsilon_greedy: EpsilonGreedySettings,
+    /// Settings of `ucb1`.
+    pub ucb1: Ucb1Settings,
+    /// Settings of `beta_thompson`.
+    pub beta_thompson: BetaThompsonSettings,
+    /// Settings of `lin_thompson`.
+    pub lin_thompson: LinThompsonSettings,
+    /// Settings of `square_cb`.
+    pub square_cb: SquareCbSettings,
+    /// Settings of `knn_ucb`.
+    pub knn_ucb: KnnUcbSettings,
+    /// Settings of `bag`.
+    pub bag: BagSettings,
+    /// Settings of `hybrid_ucb`.
+    pub hybrid_ucb: HybridUcbSettings,
     /// Settings of `classifier`.
     pub classifier: ClassifierSettings,
     /// Settings of `tfidf_classifier`.
@@ -141,6 +160,14 @@ impl Checks {
             let dot = if self.section.is_empty() { "" } else { "." };
             self.problems.push(format!("{}{dot}{key} = {value} must be from {least} to {most}", self.section));
         }
+    }
+}
+
+impl Checks {
+    /// The two settings of every ridge regression.
+    pub(super) fn ridge(&mut self, l2: f64, prior_mean: f64) {
+        self.number("l2", l2, 1e-6, 1e6);
+        self.number("prior_mean", prior_mean, 0.0, 1.0);
     }
 }
 
@@ -252,6 +279,15 @@ impl PolicySettings {
         self.domain_prior.check(checks.section("domain_prior"));
         self.memory_knn.check(checks.section("memory_knn"));
         self.lin_ucb.check(checks.section("lin_ucb"));
+        self.shrinkage.check(checks.section("shrinkage"));
+        self.epsilon_greedy.check(checks.section("epsilon_greedy"));
+        self.ucb1.check(checks.section("ucb1"));
+        self.beta_thompson.check(checks.section("beta_thompson"));
+        self.lin_thompson.check(checks.section("lin_thompson"));
+        self.square_cb.check(checks.section("square_cb"));
+        self.knn_ucb.check(checks.section("knn_ucb"));
+        self.bag.check(checks.section("bag"));
+        self.hybrid_ucb.check(checks.section("hybrid_ucb"));
         let mut problems = checks.problems;
         if self.voters.is_empty() {
             problems.push("voters must name at least one policy".into());

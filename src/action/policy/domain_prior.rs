@@ -9,11 +9,11 @@
 use std::{path::PathBuf, sync::Arc};
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::{
-    Action, Estimates, LearntRound, Opinion, Policy, PolicyError, ProbingSet, Standings, StateError,
+    Estimates, Opinion, Policy, PolicyError, ProbingSet, ShrinkageSettings, Standings,
     card::{Checks, LARGE, TINY},
+    learns_with::learns_with,
 };
 use crate::{
     action::explore::{gaussian_draws, with_floor},
@@ -92,12 +92,12 @@ impl DomainPrior {
         Self { settings, floor, standings: probed.unwrap_or_default() }
     }
 
-    /// The mean and the rounds (the prior's mass included) behind it.
-    fn posterior(&self, context: &Context, action: &Action) -> (f64, f64) {
-        let DomainPriorSettings { prior_mean, arm_mass, domain_mass, .. } = self.settings;
-        let everywhere = self.standings.total(action).shrunk_mean(prior_mean, arm_mass);
-        let here = self.standings.cell(&context.domain, action);
-        (here.shrunk_mean(everywhere, domain_mass), here.n + domain_mass)
+    /// The mean and the standard deviation of one candidate's score.
+    fn posterior(&self, context: &Context, candidate: &Candidate) -> (f64, f64) {
+        let DomainPriorSettings { prior_mean, arm_mass, domain_mass, noise, scale, .. } = self.settings;
+        let shrinkage = ShrinkageSettings { prior_mean, arm_mass, domain_mass };
+        let expected = shrinkage.shrunk(&self.standings, &context.domain, candidate);
+        (expected.mean, scale * (noise / (expected.here.n + domain_mass)).sqrt())
     }
 }
 
@@ -107,43 +107,20 @@ impl Policy for DomainPrior {
     }
 
     fn decide(&self, context: &Context, seed: u64) -> Result<Opinion, PolicyError> {
-        let score = |candidate: &Candidate| {
-            let (mean, rounds) = self.posterior(context, &(candidate.mode, candidate.arm.clone()));
-            (mean, self.settings.scale * (self.settings.noise / rounds).sqrt())
-        };
-        Estimates::of(context, score).explore(self.name(), |means, deviations| {
+        let estimates = Estimates::of(context, |candidate| self.posterior(context, candidate));
+        estimates.explore(self.name(), |means, deviations| {
             with_floor(gaussian_draws(means, deviations, self.settings.draws, seed)?, self.floor)
         })
     }
 
-    fn learn(&mut self, round: &LearntRound<'_>) {
-        self.standings.learn(round);
-    }
-
-    fn forget(&mut self, keep: f64) {
-        self.standings.forget(keep);
-    }
-
-    fn state(&self) -> Value {
-        self.standings.state()
-    }
-
-    fn restore(&mut self, state: &Value) -> Result<Vec<Action>, StateError> {
-        let (standings, poisoned) = Standings::from_state(state)?;
-        self.standings = standings;
-        Ok(poisoned)
-    }
-
-    fn snapshot(&self) -> Box<dyn Policy> {
-        Box::new(self.clone())
-    }
+    learns_with!(standings);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        action::policy::{PolicySettings, ProbingCell, environment::context},
+        action::policy::{LearntRound, PolicySettings, ProbingCell, environment::context},
         round::{Domain, Mode},
     };
 

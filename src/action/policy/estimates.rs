@@ -19,13 +19,16 @@ pub(super) struct Estimates {
 
 impl Estimates {
     /// From each candidate's expected score and its width.
-    pub(super) fn of(context: &Context, mut score: impl FnMut(&Candidate) -> (f64, f64)) -> Self {
+    pub(super) fn of(context: &Context, score: impl FnMut(&Candidate) -> (f64, f64)) -> Self {
+        Self::of_scores(context, context.candidates.iter().map(score))
+    }
+
+    /// From the expected scores and their widths, in candidate order.
+    pub(super) fn of_scores(context: &Context, scores: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let scale = Scale::of(context);
-        let utility = |candidate: &Candidate| {
-            let (mean, width) = score(candidate);
-            (scale.mean(candidate, mean), scale.width(width))
-        };
-        let (means, widths) = context.candidates.iter().map(utility).unzip();
+        let utility =
+            |(candidate, (mean, width)): (&Candidate, (f64, f64))| (scale.mean(candidate, mean), scale.width(width));
+        let (means, widths) = context.candidates.iter().zip(scores).map(utility).unzip();
         Self { means, widths }
     }
 
@@ -35,17 +38,24 @@ impl Estimates {
         policy: &'static str,
         rule: impl FnOnce(&[f64], &[f64]) -> Result<Vec<f64>, PmfError>,
     ) -> Result<Opinion, PolicyError> {
+        self.explore_among(policy, |all, sound| {
+            let pick = |values: &[f64]| sound.iter().map(|place| values[*place]).collect::<Vec<_>>();
+            rule(&pick(&all.means), &pick(&all.widths))
+        })
+    }
+
+    /// The opinion that `rule` makes of the candidates at the places that it is given: those with finite estimates.
+    pub(super) fn explore_among(
+        self,
+        policy: &'static str,
+        rule: impl FnOnce(&Self, &[usize]) -> Result<Vec<f64>, PmfError>,
+    ) -> Result<Opinion, PolicyError> {
         let finite = |place: &usize| self.means[*place].is_finite() && self.widths[*place].is_finite();
         let (sound, poisoned): (Vec<usize>, Vec<usize>) = (0..self.means.len()).partition(finite);
-        if poisoned.is_empty() {
-            let pmf = checked(policy, rule(&self.means, &self.widths))?;
-            return Ok(Opinion { pmf, expected: self.means, ..Opinion::default() });
-        }
-        if sound.is_empty() {
+        if sound.is_empty() && !poisoned.is_empty() {
             return Err(PolicyError::NotFinite { policy, what: "score" });
         }
-        let pick = |values: &[f64]| sound.iter().map(|place| values[*place]).collect::<Vec<_>>();
-        let among = checked(policy, rule(&pick(&self.means), &pick(&self.widths)))?;
+        let among = checked(policy, rule(&self, &sound))?;
         let (mut pmf, mut expected) = (vec![0.0; self.means.len()], self.means);
         sound.iter().zip(among).for_each(|(place, p)| pmf[*place] = p);
         poisoned.iter().for_each(|place| expected[*place] = 0.0);

@@ -15,7 +15,10 @@ use ndarray::{Array1, s};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::state::{StateError, read, write};
+use super::{
+    LearntRound,
+    state::{StateError, read, write},
+};
 use crate::round::{Candidate, Context, Domain};
 
 /// The most dimensions of the projected embedding: one bit of a hash each.
@@ -61,7 +64,7 @@ impl Features {
     }
 
     /// Gives a domain its slot, if one is free.
-    pub(super) fn learn(&mut self, domain: &Domain) {
+    fn learn(&mut self, domain: &Domain) {
         let slot = self.slots.len();
         if slot < DOMAIN_SLOTS && !self.slots.contains_key(domain) {
             Arc::make_mut(&mut self.slots).insert(domain.clone(), slot);
@@ -83,6 +86,15 @@ impl Features {
             }
         }
         vector
+    }
+
+    /// The vector of the candidate that a round took, whose domain gets its slot; None when it is no candidate.
+    pub(super) fn learnt(&mut self, round: &LearntRound<'_>) -> Option<Array1<f64>> {
+        let candidate = &round.context.candidates[round.place()?];
+        self.learn(&round.context.domain);
+        let mut vector = self.shared(round.context);
+        self.complete(&mut vector, round.context, candidate);
+        Some(vector)
     }
 
     /// Writes what is known of one candidate into the shared vector: how far its prior is from a half, how far its recall

@@ -12,12 +12,11 @@ use ndarray::{Array1, Array2};
 use rand_distr::{Distribution, StandardNormal};
 use serde::Deserialize;
 
-use serde_json::Value;
-
 use super::{
-    Action, LearntRound, Opinion, Policy, PolicyError, Standings, StateError,
+    Action, Opinion, Policy, PolicyError, Standings,
     card::{Checks, LARGE, TINY},
     estimates::{Scale, checked},
+    learns_with::learns_with,
     standings::Cell,
 };
 use crate::{
@@ -81,9 +80,9 @@ pub struct HybridLinearSettings {
 }
 
 /// The candidates' utilities in one domain, less the domain's own effect: it is the same for all of them.
-struct Posterior {
-    mean: Array1<f64>,
-    covariance: Array2<f64>,
+pub(super) struct Posterior {
+    pub(super) mean: Array1<f64>,
+    pub(super) covariance: Array2<f64>,
 }
 
 /// One domain's part of the model, the arms in the places that the solve gives them.
@@ -136,7 +135,7 @@ impl HybridLinear {
     }
 
     /// Solves for the arms' effects with all other effects integrated out, then adds the cells' effects here.
-    fn posterior(&self, domain: &Domain, candidates: &[Candidate]) -> Option<Posterior> {
+    pub(super) fn posterior(&self, domain: &Domain, candidates: &[Candidate]) -> Option<Posterior> {
         let HybridLinearSettings { arm_precision, cell_precision, noise, .. } = self.settings;
         let wanted: Vec<Action> = candidates.iter().map(|c| (c.mode, c.arm.clone())).collect();
         let known: BTreeSet<Action> = self.standings.actions().chain(&wanted).cloned().collect();
@@ -209,27 +208,7 @@ impl Policy for HybridLinear {
         Ok(Opinion { pmf, expected, ..Opinion::default() })
     }
 
-    fn learn(&mut self, round: &LearntRound<'_>) {
-        self.standings.learn(round);
-    }
-
-    fn forget(&mut self, keep: f64) {
-        self.standings.forget(keep);
-    }
-
-    fn state(&self) -> Value {
-        self.standings.state()
-    }
-
-    fn restore(&mut self, state: &Value) -> Result<Vec<Action>, StateError> {
-        let (standings, poisoned) = Standings::from_state(state)?;
-        self.standings = standings;
-        Ok(poisoned)
-    }
-
-    fn snapshot(&self) -> Box<dyn Policy> {
-        Box::new(self.clone())
-    }
+    learns_with!(standings);
 }
 
 #[cfg(test)]

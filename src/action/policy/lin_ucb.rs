@@ -3,13 +3,11 @@
 //! A text dimension costs exploration, hence the short vectors of `features`.
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::{
-    Action, LearntRound, Opinion, Policy, PolicyError, StateError, card::Checks, features::FeatureSettings,
-    linear::Linear,
+    Opinion, Policy, PolicyError, card::Checks, features::FeatureSettings, learns_with::learns_with, linear::Linear,
 };
-use crate::{action::explore::epsilon_greedy, round::Context};
+use crate::{action::explore::optimistic, round::Context};
 
 /// Disjoint LinUCB.
 ///
@@ -55,8 +53,7 @@ pub struct LinUcbSettings {
 impl LinUcbSettings {
     pub(super) fn check(&self, checks: &mut Checks) {
         checks.number("alpha", self.alpha, 0.0, 100.0);
-        checks.number("l2", self.l2, 1e-6, 1e6);
-        checks.number("prior_mean", self.prior_mean, 0.0, 1.0);
+        checks.ridge(self.l2, self.prior_mean);
     }
 }
 
@@ -73,30 +70,9 @@ impl Policy for LinUcb {
     }
 
     fn decide(&self, context: &Context, _seed: u64) -> Result<Opinion, PolicyError> {
-        let alpha = self.settings.alpha;
-        self.linear.estimates(context, alpha).explore(self.name(), |means, widths| {
-            let bounds: Vec<f64> = means.iter().zip(widths).map(|(mean, width)| mean + width).collect();
-            epsilon_greedy(&bounds, self.floor)
-        })
+        let estimates = self.linear.estimates(context, self.settings.alpha);
+        estimates.explore(self.name(), |means, widths| optimistic(means, widths, self.floor))
     }
 
-    fn learn(&mut self, round: &LearntRound<'_>) {
-        self.linear.learn(round);
-    }
-
-    fn snapshot(&self) -> Box<dyn Policy> {
-        Box::new(self.clone())
-    }
-
-    fn forget(&mut self, keep: f64) {
-        self.linear.forget(keep);
-    }
-
-    fn state(&self) -> Value {
-        self.linear.state()
-    }
-
-    fn restore(&mut self, state: &Value) -> Result<Vec<Action>, StateError> {
-        self.linear.restore(state)
-    }
+    learns_with!(linear);
 }

@@ -1,11 +1,12 @@
-//! The linear model of scores that LinUCB, LinTS, SquareCB and the bag share: features, and a ridge regression per action.
+//! The linear model of scores that LinUCB, LinTS and SquareCB share: features, and a ridge regression per action.
 
 use serde_json::{Value, json};
 
 use super::{
-    Action, Estimates, LearntRound, StateError,
+    Action, Estimates, LearntRound, StateError, action_of,
     features::{FeatureSettings, Features},
     ridge::Ridges,
+    state::read,
 };
 use crate::round::Context;
 
@@ -15,37 +16,40 @@ pub(super) struct Linear {
     prior_mean: f64,
     features: Features,
     ridges: Ridges,
+    rounds: u64,
 }
 
 impl Linear {
     pub(super) fn new(features: FeatureSettings, l2: f64, prior_mean: f64) -> Self {
         let features = Features::new(features);
-        Self { prior_mean, ridges: Ridges::new(features.dimensions(), l2), features }
+        Self { prior_mean, ridges: Ridges::new(features.dimensions(), l2), rounds: 0, features }
     }
 
-    /// Every candidate's mean, and `width` times its standard width sqrt(x^T A^-1 x).
+    /// Every candidate's mean, and `width` times its standard width sqrt(x^T A^-1 x); a width of 0 is free.
     pub(super) fn estimates(&self, context: &Context, width: f64) -> Estimates {
         let mut x = self.features.shared(context);
         Estimates::of(context, |candidate| {
             self.features.complete(&mut x, context, candidate);
-            let (mean, deviation) = self.ridges.estimate(&(candidate.mode, candidate.arm.clone()), x.view());
+            let action = action_of(candidate);
+            if width == 0.0 {
+                // Almost all of the work is for the width.
+                return (self.prior_mean + self.ridges.mean(&action, x.view()), 0.0);
+            }
+            let (mean, deviation) = self.ridges.estimate(&action, x.view());
             (self.prior_mean + mean, width * deviation)
         })
     }
 
     pub(super) fn learn(&mut self, round: &LearntRound<'_>) {
-        if let Some((score, trust)) = round.lesson() {
-            self.add(round, score, trust);
-        }
+        let Some((score, trust)) = round.lesson() else { return };
+        let Some(x) = self.features.learnt(round) else { return };
+        self.ridges.learn(round.action(), x.view(), score - self.prior_mean, trust);
+        self.rounds += 1;
     }
 
-    /// Adds a round with a weight of its own, above 0.
-    pub(super) fn add(&mut self, round: &LearntRound<'_>, score: f64, weight: f64) {
-        let Some(place) = round.place() else { return };
-        self.features.learn(&round.context.domain);
-        let mut x = self.features.shared(round.context);
-        self.features.complete(&mut x, round.context, &round.context.candidates[place]);
-        self.ridges.learn(round.action(), x.view(), score - self.prior_mean, weight);
+    /// How many rounds were learnt.
+    pub(super) fn rounds(&self) -> u64 {
+        self.rounds
     }
 
     pub(super) fn forget(&mut self, keep: f64) {
@@ -53,12 +57,16 @@ impl Linear {
     }
 
     pub(super) fn state(&self) -> Value {
-        json!({"domains": self.features.state(), "ridges": self.ridges.state()})
+        json!({"rounds": self.rounds, "domains": self.features.state(), "ridges": self.ridges.state()})
     }
 
+    /// An error changes nothing.
     pub(super) fn restore(&mut self, state: &Value) -> Result<Vec<Action>, StateError> {
+        let mut features = self.features.clone();
+        features.restore(&state["domains"])?;
+        let rounds = read(&state["rounds"])?;
         let poisoned = self.ridges.restore(&state["ridges"])?;
-        self.features.restore(&state["domains"])?;
+        (self.features, self.rounds) = (features, rounds);
         Ok(poisoned)
     }
 }

@@ -6,11 +6,11 @@
 
 use serde::Deserialize;
 
-use serde_json::Value;
-
 use super::{
-    Action, Estimates, LearntRound, Opinion, Policy, PolicyError, Standings, StateError,
+    Estimates, Opinion, Policy, PolicyError, ShrinkageSettings, Standings,
     card::{Checks, LARGE, TINY},
+    learns_with::learns_with,
+    recalled::Recalled,
 };
 use crate::{
     action::explore::{gaussian_draws, with_floor},
@@ -90,32 +90,14 @@ impl MemoryKnn {
         Self { settings, floor, standings: Standings::default() }
     }
 
-    /// The neighbours' weight and weighted score of one candidate.
-    fn neighbours(&self, context: &Context, candidate: &Candidate) -> (f64, f64) {
-        let mut mass = 0.0;
-        let mut sum = 0.0;
-        for neighbour in &context.neighbours {
-            let weight = f64::from(neighbour.similarity).clamp(0.0, 1.0).powf(self.settings.power);
-            for tried in &neighbour.outcomes {
-                if tried.mode == candidate.mode && tried.arm == candidate.arm {
-                    mass += weight;
-                    sum += weight * tried.score;
-                }
-            }
-        }
-        (mass, sum)
-    }
-
     fn posterior(&self, context: &Context, candidate: &Candidate) -> (f64, f64) {
-        let settings = &self.settings;
-        let action: Action = (candidate.mode, candidate.arm.clone());
-        let everywhere = self.standings.total(&action).shrunk_mean(settings.prior_mean, settings.arm_mass);
-        let here = self.standings.cell(&context.domain, &action);
-        let base = here.shrunk_mean(everywhere, settings.domain_mass);
-        let (mass, sum) = self.neighbours(context, candidate);
-        let mean = (sum + settings.neighbour_mass * base) / (mass + settings.neighbour_mass);
-        let deviation = settings.scale * (settings.noise / (mass + settings.domain_mass + here.n)).sqrt();
-        (mean, deviation)
+        let MemoryKnnSettings { prior_mean, arm_mass, domain_mass, neighbour_mass, power, noise, scale, .. } =
+            self.settings;
+        let base = ShrinkageSettings { prior_mean, arm_mass, domain_mass };
+        let base = base.shrunk(&self.standings, &context.domain, candidate);
+        let near = Recalled::of(&context.neighbours, candidate, power);
+        let mean = (near.sum + neighbour_mass * base.mean) / (near.mass + neighbour_mass);
+        (mean, scale * (noise / (near.mass + domain_mass + base.here.n)).sqrt())
     }
 }
 
@@ -131,25 +113,5 @@ impl Policy for MemoryKnn {
         })
     }
 
-    fn learn(&mut self, round: &LearntRound<'_>) {
-        self.standings.learn(round);
-    }
-
-    fn forget(&mut self, keep: f64) {
-        self.standings.forget(keep);
-    }
-
-    fn state(&self) -> Value {
-        self.standings.state()
-    }
-
-    fn restore(&mut self, state: &Value) -> Result<Vec<Action>, StateError> {
-        let (standings, poisoned) = Standings::from_state(state)?;
-        self.standings = standings;
-        Ok(poisoned)
-    }
-
-    fn snapshot(&self) -> Box<dyn Policy> {
-        Box::new(self.clone())
-    }
+    learns_with!(standings);
 }

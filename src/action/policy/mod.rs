@@ -12,50 +12,72 @@
 //! reward is the best utility.
 
 mod arm_features;
+mod bag;
+mod beta_thompson;
 mod card;
 mod classifier;
 mod domain_prior;
 mod ensemble;
 #[cfg(test)]
 pub(in crate::action) mod environment;
+mod epsilon_greedy;
 mod estimates;
 mod features;
 mod fixed;
 mod hybrid_linear;
+mod hybrid_ucb;
+mod knn_ucb;
+mod learns_with;
+mod lin_thompson;
 mod lin_ucb;
 mod linear;
 mod memory_knn;
+#[cfg(test)]
+mod oracles;
 mod probing;
+mod recalled;
 mod registry;
 mod ridge;
+mod shrinkage;
+mod square_cb;
 mod standings;
 mod state;
 #[cfg(test)]
 mod tests;
 mod trained;
+mod ucb1;
 mod uniform;
 
 use serde_json::Value;
 
-use crate::round::{ArmId, Context, Domain, Mode, VoterView};
+use crate::round::{ArmId, Candidate, Context, Domain, Mode, VoterView};
 
 pub use arm_features::observe;
+pub use bag::{Bag, BagSettings};
+pub use beta_thompson::{BetaThompson, BetaThompsonSettings};
 pub use card::{CardError, PolicySettings, VoterSettings, lay_over};
 pub use classifier::{
     ArmModel, Classifier, ClassifierModel, ClassifierSettings, Features, HeldOut, MODEL_DOMAINS_MAX, Vocabulary, words,
 };
 pub use domain_prior::{DomainPrior, DomainPriorSettings};
 pub use ensemble::{Ensemble, EnsembleSettings};
+pub use epsilon_greedy::{EpsilonGreedy, EpsilonGreedySettings};
 pub use features::FeatureSettings;
 pub use fixed::Fixed;
 pub use hybrid_linear::{HybridLinear, HybridLinearSettings};
+pub use hybrid_ucb::{HybridUcb, HybridUcbSettings};
+pub use knn_ucb::{KnnUcb, KnnUcbSettings};
+pub use lin_thompson::{LinThompson, LinThompsonSettings};
 pub use lin_ucb::{LinUcb, LinUcbSettings};
 pub use memory_knn::{MemoryKnn, MemoryKnnSettings};
 pub use probing::{ProbingCell, ProbingSet};
 pub use registry::{NAMES, RegistryError, WRAPPERS, build};
+pub use shrinkage::ShrinkageSettings;
+pub use square_cb::{SquareCb, SquareCbSettings};
 pub use standings::Standings;
 pub use state::StateError;
 pub use trained::{TrainedError, TrainedKind};
+pub use ucb1::{Ucb1, Ucb1Settings};
 pub use uniform::Uniform;
 
 pub(in crate::action) use card::Checks;
@@ -143,6 +165,11 @@ pub struct LearntRound<'a> {
 
 /// One action, the key of all per-arm state.
 pub type Action = (Mode, ArmId);
+
+/// The action that taking a candidate is.
+fn action_of(candidate: &Candidate) -> Action {
+    (candidate.mode, candidate.arm.clone())
+}
 
 impl<'a> LearntRound<'a> {
     /// A trusted round in which the candidate at `place` was drawn uniformly, at its expected cost.

@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use super::{
-    Classifier, ClassifierSettings, DomainPrior, Ensemble, Fixed, HybridLinear, LinUcb, MemoryKnn, Policy,
-    PolicySettings, TrainedKind, Uniform,
+    Bag, BetaThompson, Classifier, ClassifierSettings, DomainPrior, Ensemble, EpsilonGreedy, Fixed, HybridLinear,
+    HybridUcb, KnnUcb, LinThompson, LinUcb, MemoryKnn, Policy, PolicySettings, SquareCb, TrainedKind, Ucb1, Uniform,
 };
 use crate::{
     action::wrap::{Affinity, Budget, Discount, NewArm, Wrapped},
@@ -14,13 +14,21 @@ use crate::{
 };
 
 /// The names that [`build`] knows; `fixed:ARM` takes an arm's id.
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 17] = [
     "uniform",
     "fixed:ARM",
-    "lin_ucb",
-    "memory_knn",
+    "epsilon_greedy",
+    "ucb1",
+    "beta_thompson",
     "domain_prior",
+    "memory_knn",
+    "knn_ucb",
+    "lin_ucb",
+    "lin_thompson",
+    "square_cb",
+    "bag",
     "hybrid_linear",
+    "hybrid_ucb",
     "classifier",
     "tfidf_classifier",
     "ensemble",
@@ -89,9 +97,17 @@ fn single(name: &str, settings: &PolicySettings, floor: f64) -> Result<Box<dyn P
         let arm = ArmId::new(arm).map_err(|error| RegistryError::Arm(error.to_string()))?;
         return Ok(Box::new(Fixed::new(arm)));
     }
-    let features = settings.features;
+    let PolicySettings { features, shrinkage, .. } = *settings;
     Ok(match name {
         "uniform" => Box::new(Uniform),
+        "epsilon_greedy" => Box::new(EpsilonGreedy::new(settings.epsilon_greedy, shrinkage, floor)),
+        "ucb1" => Box::new(Ucb1::new(settings.ucb1, shrinkage, floor)),
+        "beta_thompson" => Box::new(BetaThompson::new(settings.beta_thompson, shrinkage, floor)),
+        "knn_ucb" => Box::new(KnnUcb::new(settings.knn_ucb, shrinkage, floor)),
+        "lin_thompson" => Box::new(LinThompson::new(settings.lin_thompson, features, floor)),
+        "square_cb" => Box::new(SquareCb::new(settings.square_cb, features, floor)),
+        "bag" => Box::new(Bag::new(settings.bag, features, floor)),
+        "hybrid_ucb" => Box::new(HybridUcb::new(settings.hybrid_ucb, settings.hybrid_linear, floor)),
         "lin_ucb" => Box::new(LinUcb::new(settings.lin_ucb, features, floor)),
         "memory_knn" => Box::new(MemoryKnn::new(settings.memory_knn, floor)),
         "domain_prior" => {

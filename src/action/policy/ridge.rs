@@ -74,7 +74,17 @@ impl Ridges {
         }
     }
 
-    /// Adds one observation of a weight in (0, 1].
+    /// theta . x for one action.
+    pub(super) fn mean(&self, action: &Action, x: ArrayView1<'_, f64>) -> f64 {
+        self.actions.get(action).map_or(0.0, |ridge| ridge.theta.dot(&x))
+    }
+
+    /// Forgets one action altogether.
+    pub(super) fn remove(&mut self, action: &Action) {
+        self.actions.remove(action);
+    }
+
+    /// Adds one observation of a weight above 0.
     pub(super) fn learn(&mut self, action: Action, x: ArrayView1<'_, f64>, target: f64, weight: f64) {
         let fresh = || Arc::new(Ridge::new(self.dimensions, self.l2));
         Arc::make_mut(self.actions.entry(action).or_insert_with(fresh)).learn(x, target, weight);

@@ -163,6 +163,13 @@ impl Standings {
         })
     }
 
+    /// [`Standings::from_state`] in place; an error changes nothing.
+    pub(super) fn restore(&mut self, state: &Value) -> Result<Vec<Action>, StateError> {
+        let (standings, poisoned) = Self::from_state(state)?;
+        *self = standings;
+        Ok(poisoned)
+    }
+
     /// Reads [`Standings::state`]; actions with numbers that make no sense are left out and returned.
     pub fn from_state(state: &Value) -> Result<(Self, Vec<Action>), StateError> {
         let stored: Stored = read(state)?;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{
-    LearntRound, Policy, PolicyError, PolicySettings, build,
+    LearntRound, Policy, PolicyError, PolicySettings, VoterSettings, build,
     classifier::tests::settings as trained,
     environment::{ARMS, Environment, context},
 };
@@ -12,7 +12,21 @@ use crate::{
     round::{Context, Domain, RewardWeights},
 };
 
-const LEARNERS: [&str; 5] = ["lin_ucb", "memory_knn", "domain_prior", "hybrid_linear", "ensemble"];
+const LEARNERS: [&str; 13] = [
+    "epsilon_greedy",
+    "ucb1",
+    "beta_thompson",
+    "domain_prior",
+    "memory_knn",
+    "knn_ucb",
+    "lin_ucb",
+    "lin_thompson",
+    "square_cb",
+    "bag",
+    "hybrid_linear",
+    "hybrid_ucb",
+    "ensemble",
+];
 const SCORE_ONLY: RewardWeights = RewardWeights { e1: 1.0, e2: 0.0 };
 
 fn policy(name: &str) -> Box<dyn Policy> {
@@ -51,7 +65,7 @@ fn every_learner_beats_uniform_by_a_tenth() {
 
 #[test]
 fn policies_that_see_the_text_beat_the_best_arm_per_domain() {
-    for name in ["lin_ucb", "memory_knn"] {
+    for name in ["memory_knn", "knn_ucb", "lin_ucb", "lin_thompson", "square_cb", "bag"] {
         let mut environment = Environment::new(6);
         let mut policy = policy(name);
         environment.run(policy.as_mut(), 2_000, SCORE_ONLY);
@@ -189,6 +203,11 @@ fn a_computed_score_that_is_not_finite_is_an_error() {
     settings.domain_prior.noise = f64::NAN;
     settings.memory_knn.prior_mean = f64::INFINITY;
     settings.hybrid_linear.scale_start = f64::NAN;
+    settings.shrinkage.prior_mean = f64::INFINITY;
+    settings.lin_thompson.v = f64::NAN;
+    settings.square_cb.gamma_scale = f64::NAN;
+    settings.bag.prior_mean = f64::NAN;
+    settings.hybrid_ucb.alpha = f64::NAN;
     for name in LEARNERS {
         let result = build(name, &settings).unwrap().decide(&context(3), 1);
         assert!(matches!(result, Err(PolicyError::NotFinite { .. })), "{name}: {result:?}");
@@ -204,6 +223,27 @@ fn a_failing_voter_is_seen_without_weight_and_the_others_go_on() {
     assert_eq!((failed.weight, failed.pmf.len()), (0.0, 0));
     assert!((opinion.voters.iter().map(|view| view.weight).sum::<f64>() - 1.0).abs() < 1e-12);
     assert!(normalised(opinion.pmf).is_ok());
+}
+
+#[test]
+fn every_policy_can_vote() {
+    let mut settings = trained(8);
+    let names: Vec<&str> = all().map(|(name, _)| name).filter(|name| *name != "ensemble").collect();
+    let weight = 1.0 / names.len() as f64;
+    settings.voters = names.iter().map(|name| VoterSettings { policy: name.to_string(), weight }).collect();
+    let mut vote = build("ensemble", &settings).unwrap();
+    Environment::new(17).run(vote.as_mut(), 200, SCORE_ONLY);
+    let state = serde_json::from_str(&vote.state().to_string()).unwrap();
+    let mut again = build("ensemble", &settings).unwrap();
+    assert!(again.restore(&state).unwrap().is_empty());
+    let (context, _) = Environment::new(18).task();
+    assert_eq!(bits(vote.as_ref(), &context), bits(again.as_ref(), &context));
+    let opinion = vote.decide(&context, 1).unwrap();
+    assert!(normalised(opinion.pmf).is_ok());
+    for (view, name) in opinion.voters.into_iter().zip(names) {
+        assert!(name.starts_with(&view.policy) && view.weight > 0.0);
+        assert!(normalised(view.pmf).is_ok(), "{name}");
+    }
 }
 
 #[test]

@@ -1,0 +1,32 @@
+//! What the neighbours say of one candidate: the sums that recall's features and the kNN policies share.
+
+use crate::round::{Candidate, Neighbour};
+
+/// Sums over the neighbours that tried a candidate, each weighing similarity^power.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Recalled {
+    /// The sum of their weights.
+    pub(super) mass: f64,
+    /// The weighted sum of their scores.
+    pub(super) sum: f64,
+    /// The weighted sum of their squared scores.
+    pub(super) squares: f64,
+}
+
+impl Recalled {
+    /// A similarity below 0 counts as 0.
+    pub(super) fn of(neighbours: &[Neighbour], candidate: &Candidate, power: f64) -> Self {
+        let mut recalled = Self::default();
+        for neighbour in neighbours {
+            for tried in &neighbour.outcomes {
+                if tried.mode == candidate.mode && tried.arm == candidate.arm {
+                    let weight = f64::from(neighbour.similarity).clamp(0.0, 1.0).powf(power);
+                    recalled.mass += weight;
+                    recalled.sum += weight * tried.score;
+                    recalled.squares += weight * tried.score * tried.score;
+                }
+            }
+        }
+        recalled
+    }
+}
