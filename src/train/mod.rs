@@ -78,7 +78,7 @@ pub enum TrainError {
     #[error("embeddings of {0} and of {1} numbers cannot be trained on together: embed all tasks by one model")]
     Dimensions(usize, usize),
     /// A score is out of range.
-    #[error("a score of {arm} is {score}, it must be from 0 to 1", score = .score)]
+    #[error("a score of {arm} is {score}, it must be from 0 to 1")]
     Score {
         /// The arm.
         arm: String,
