@@ -14,9 +14,9 @@ use toml::{Table, Value};
 
 use super::{
     BagSettings, BetaThompsonSettings, ClassifierSettings, DomainPriorSettings, EnsembleSettings,
-    EpsilonGreedySettings, FeatureSettings, Features, HybridLinearSettings, HybridUcbSettings, KnnUcbSettings,
-    LinThompsonSettings, LinUcbSettings, MemoryKnnSettings, ProbingSet, ShrinkageSettings, SquareCbSettings,
-    TrainedError, TrainedKind, Ucb1Settings, features::TEXT_DIMENSIONS_MAX, registry::build,
+    EpsilonGreedySettings, FeatureSettings, Features, HybridLinearSettings, HybridTextSettings, HybridUcbSettings,
+    KnnUcbSettings, LinThompsonSettings, LinUcbSettings, MemoryKnnSettings, ProbingSet, ShrinkageSettings,
+    SquareCbSettings, TrainedError, TrainedKind, Ucb1Settings, features::TEXT_DIMENSIONS_MAX, registry::build,
 };
 use crate::action::wrap::{AffinitySettings, BudgetSettings, DiscountSettings, NewArmSettings};
 
@@ -59,6 +59,8 @@ pub struct PolicySettings {
     pub features: FeatureSettings,
     /// What the policies of counts that do not vote by default expect of an arm of which little is known.
     pub shrinkage: ShrinkageSettings,
+    /// Settings of `hybrid_text`.
+    pub hybrid_text: HybridTextSettings,
     /// Settings of `hybrid_linear`.
     pub hybrid_linear: HybridLinearSettings,
     /// Settings of `domain_prior`.
@@ -275,6 +277,7 @@ impl PolicySettings {
         self.discount.check(checks.section("discount"));
         self.new_arm.check(checks.section("new_arm"));
         self.features.check(checks.section("features"));
+        self.hybrid_text.check(checks.section("hybrid_text"));
         self.hybrid_linear.check(checks.section("hybrid_linear"));
         self.domain_prior.check(checks.section("domain_prior"));
         self.memory_knn.check(checks.section("memory_knn"));

@@ -9,21 +9,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ndarray::{Array1, Array2};
-use rand_distr::{Distribution, StandardNormal};
 use serde::Deserialize;
 
 use super::{
     Action, Opinion, Policy, PolicyError, Standings,
     card::{Checks, LARGE, TINY},
-    estimates::{Scale, checked},
+    joint::{Draws, Posterior, falling},
     learns_with::learns_with,
     standings::Cell,
 };
 use crate::{
-    action::{
-        cholesky::Cholesky,
-        explore::{counted_draws, with_floor},
-    },
+    action::cholesky::Cholesky,
     round::{Candidate, Context, Domain},
 };
 
@@ -79,12 +75,6 @@ pub struct HybridLinearSettings {
     pub draws: u32,
 }
 
-/// The candidates' utilities in one domain, less the domain's own effect: it is the same for all of them.
-pub(super) struct Posterior {
-    pub(super) mean: Array1<f64>,
-    pub(super) covariance: Array2<f64>,
-}
-
 /// One domain's part of the model, the arms in the places that the solve gives them.
 struct DomainPart {
     /// w_ad per arm; 0 where the arm was never tried.
@@ -111,12 +101,6 @@ impl HybridLinear {
     /// Without any rounds learnt. Each of K candidates keeps a probability of at least floor / K.
     pub fn new(settings: HybridLinearSettings, floor: f64) -> Self {
         Self { settings, floor, standings: Standings::default() }
-    }
-
-    fn scale(&self) -> f64 {
-        let HybridLinearSettings { scale_start, scale_end, scale_rounds, .. } = self.settings;
-        let share = (self.standings.rounds() as f64 / scale_rounds.max(1) as f64).min(1.0);
-        scale_start + share * (scale_end - scale_start)
     }
 
     fn part(&self, cells: &BTreeMap<Action, Cell>, places: &BTreeMap<Action, usize>) -> DomainPart {
@@ -190,22 +174,11 @@ impl Policy for HybridLinear {
         if context.candidates.is_empty() {
             return Err(PolicyError::NoCandidate);
         }
-        let not_finite = || PolicyError::NotFinite { policy: self.name(), what: "posterior" };
-        let Posterior { mean, covariance } =
-            self.posterior(&context.domain, &context.candidates).ok_or_else(not_finite)?;
-        let factor = Cholesky::of(covariance.view()).ok_or_else(not_finite)?;
-        let utility = Scale::of(context);
-        let means = context.candidates.iter().zip(&mean).map(|(candidate, mean)| utility.mean(candidate, *mean));
-        let expected: Vec<f64> = means.collect();
-        let scale = utility.width(self.scale());
-        let mut normals = vec![0.0; expected.len()];
-        let pmf = counted_draws(expected.len(), self.settings.draws, seed, |rng, scores| {
-            normals.iter_mut().for_each(|normal| *normal = StandardNormal.sample(rng));
-            factor.multiply(&normals, scores);
-            scores.iter_mut().zip(&expected).for_each(|(score, mean)| *score = mean + scale * *score);
-        });
-        let pmf = checked(self.name(), pmf.and_then(|pmf| with_floor(pmf, self.floor)))?;
-        Ok(Opinion { pmf, expected, ..Opinion::default() })
+        let posterior = self.posterior(&context.domain, &context.candidates);
+        let posterior = posterior.ok_or(PolicyError::NotFinite { policy: self.name(), what: "posterior" })?;
+        let HybridLinearSettings { scale_start, scale_end, scale_rounds, draws, .. } = self.settings;
+        let scale = falling(scale_start, scale_end, scale_rounds, self.standings.rounds());
+        posterior.explore(self.name(), context, &Draws { scale, number: draws, seed, floor: self.floor })
     }
 
     learns_with!(standings);

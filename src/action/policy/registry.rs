@@ -6,7 +6,8 @@ use std::path::Path;
 
 use super::{
     Bag, BetaThompson, Classifier, ClassifierSettings, DomainPrior, Ensemble, EpsilonGreedy, Fixed, HybridLinear,
-    HybridUcb, KnnUcb, LinThompson, LinUcb, MemoryKnn, Policy, PolicySettings, SquareCb, TrainedKind, Ucb1, Uniform,
+    HybridText, HybridUcb, KnnUcb, LinThompson, LinUcb, MemoryKnn, Policy, PolicySettings, SquareCb, TrainedKind, Ucb1,
+    Uniform,
 };
 use crate::{
     action::wrap::{Affinity, Budget, Discount, NewArm, Wrapped},
@@ -14,7 +15,7 @@ use crate::{
 };
 
 /// The names that [`build`] knows; `fixed:ARM` takes an arm's id.
-pub const NAMES: [&str; 17] = [
+pub const NAMES: [&str; 18] = [
     "uniform",
     "fixed:ARM",
     "epsilon_greedy",
@@ -28,6 +29,7 @@ pub const NAMES: [&str; 17] = [
     "square_cb",
     "bag",
     "hybrid_linear",
+    "hybrid_text",
     "hybrid_ucb",
     "classifier",
     "tfidf_classifier",
@@ -115,6 +117,7 @@ fn single(name: &str, settings: &PolicySettings, floor: f64) -> Result<Box<dyn P
             was_read(TrainedKind::Probing.key(), prior.probing.as_deref(), prior.probed.is_some())?;
             Box::new(DomainPrior::new(prior.clone(), floor))
         }
+        "hybrid_text" => Box::new(HybridText::new(settings.hybrid_text, floor)),
         "hybrid_linear" => Box::new(HybridLinear::new(settings.hybrid_linear, floor)),
         "classifier" => Box::new(classifier(TrainedKind::Classifier, &settings.classifier, floor)?),
         "tfidf_classifier" => Box::new(classifier(TrainedKind::TfidfClassifier, &settings.tfidf_classifier, floor)?),

@@ -12,7 +12,7 @@ use crate::{
     round::{Context, Domain, RewardWeights},
 };
 
-const LEARNERS: [&str; 13] = [
+const LEARNERS: [&str; 14] = [
     "epsilon_greedy",
     "ucb1",
     "beta_thompson",
@@ -24,6 +24,7 @@ const LEARNERS: [&str; 13] = [
     "square_cb",
     "bag",
     "hybrid_linear",
+    "hybrid_text",
     "hybrid_ucb",
     "ensemble",
 ];
@@ -203,6 +204,7 @@ fn a_computed_score_that_is_not_finite_is_an_error() {
     settings.domain_prior.noise = f64::NAN;
     settings.memory_knn.prior_mean = f64::INFINITY;
     settings.hybrid_linear.scale_start = f64::NAN;
+    settings.hybrid_text.scale_start = f64::NAN;
     settings.shrinkage.prior_mean = f64::INFINITY;
     settings.lin_thompson.v = f64::NAN;
     settings.square_cb.gamma_scale = f64::NAN;

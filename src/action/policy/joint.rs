@@ -1,0 +1,63 @@
+//! A joint normal posterior of all candidates' scores, explored by Thompson sampling.
+
+use ndarray::{Array1, Array2};
+use rand_distr::{Distribution, StandardNormal};
+
+use super::{
+    Opinion, PolicyError,
+    estimates::{Scale, checked},
+};
+use crate::{
+    action::{
+        cholesky::Cholesky,
+        explore::{counted_draws, with_floor},
+    },
+    round::Context,
+};
+
+/// The candidates' scores in one domain, less what is the same for all of them.
+pub(super) struct Posterior {
+    pub(super) mean: Array1<f64>,
+    pub(super) covariance: Array2<f64>,
+}
+
+/// How posterior draws are made and counted.
+pub(super) struct Draws {
+    /// What deviations from the mean are multiplied by; 1 is Thompson sampling.
+    pub(super) scale: f64,
+    /// How many are counted.
+    pub(super) number: u32,
+    pub(super) seed: u64,
+    /// Uniform share.
+    pub(super) floor: f64,
+}
+
+impl Posterior {
+    /// The share of joint draws in which each candidate is best, over the floor.
+    pub(super) fn explore(
+        &self,
+        policy: &'static str,
+        context: &Context,
+        draws: &Draws,
+    ) -> Result<Opinion, PolicyError> {
+        let not_finite = || PolicyError::NotFinite { policy, what: "posterior" };
+        let factor = Cholesky::of(self.covariance.view()).ok_or_else(not_finite)?;
+        let utility = Scale::of(context);
+        let means = context.candidates.iter().zip(&self.mean);
+        let expected: Vec<f64> = means.map(|(candidate, mean)| utility.mean(candidate, *mean)).collect();
+        let scale = utility.width(draws.scale);
+        let mut normals = vec![0.0; expected.len()];
+        let pmf = counted_draws(expected.len(), draws.number, draws.seed, |rng, scores| {
+            normals.iter_mut().for_each(|normal| *normal = StandardNormal.sample(rng));
+            factor.multiply(&normals, scores);
+            scores.iter_mut().zip(&expected).for_each(|(score, mean)| *score = mean + scale * *score);
+        });
+        let pmf = checked(policy, pmf.and_then(|pmf| with_floor(pmf, draws.floor)))?;
+        Ok(Opinion { pmf, expected, ..Opinion::default() })
+    }
+}
+
+/// Exploration that falls linearly from `start` to `end` over `rounds` rounds.
+pub(super) fn falling(start: f64, end: f64, rounds: u64, round: u64) -> f64 {
+    start + (round as f64 / rounds.max(1) as f64).min(1.0) * (end - start)
+}
