@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures the README's figures with the release build and writes bench/results/. See bench/README.md.
-# Usage: bench/run.sh [demo] [action] [memory] [embedding] [domains] [replay]    all of them without a name
+# Usage: bench/run.sh [demo] [action] [memory] [embedding] [domains] [regret] [classifiers] [replay]    all of them without a name
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --release
@@ -14,7 +14,7 @@ mkdir -p "$out"
     echo "$(nproc) cores"
     rustc --version
 } > "$out/machine.txt"
-wanted=" ${*:-demo action memory embedding domains replay} "
+wanted=" ${*:-demo action memory embedding domains regret classifiers replay} "
 wants() { [[ $wanted == *" $1 "* ]]; }
 if wants demo; then
     "$bin" demo --tasks 2000 --json "$out/demo.json" | tee "$out/demo.txt"
@@ -35,15 +35,52 @@ fi
 if wants domains; then
     cargo bench --bench domains 2>/dev/null | tee "$out/domains.txt"
 fi
-if ! wants replay; then
+if [ ! -d "${POINTSMAN_DATA:-}/llmrouter" ]; then
+    echo "skipped regret and replay: POINTSMAN_DATA does not name a folder with llmrouter/"
     exit
-elif [ -d "${POINTSMAN_DATA:-}/llmrouter" ]; then
-    policies=(uniform fixed:llama-3.1-nemotron-51b-instruct lin_ucb memory_knn domain_prior hybrid_linear ensemble)
-    arguments=()
-    for policy in "${policies[@]}"; do arguments+=(--policy "$policy"); done
-    replay=("$bin" replay --dataset "$POINTSMAN_DATA/llmrouter" --seeds 5 "${arguments[@]}")
-    "${replay[@]}" --json "$out/replay.json" | tee "$out/replay.txt"
-    "${replay[@]}" --reward 1,0 --json "$out/replay_score.json" | tee "$out/replay_score.txt"
-else
-    echo "skipped the replay: POINTSMAN_DATA does not name a folder with llmrouter/"
+fi
+data=$POINTSMAN_DATA/llmrouter
+replay() {
+    local file=$1
+    shift
+    "$bin" replay --dataset "$data" "$@" --json "$out/$file.json" | tee "$out/$file.txt"
+}
+if wants regret; then
+    all=()
+    for policy in uniform epsilon_greedy ucb1 beta_thompson domain_prior memory_knn knn_ucb lin_ucb lin_thompson \
+        square_cb bag hybrid_linear hybrid_ucb hybrid_text ensemble fixed:llama-3.1-nemotron-51b-instruct; do
+        all+=(--policy "$policy")
+    done
+    replay regret --reward 1,0 --seeds 5 "${all[@]}"
+    # Five orders differ by tens from five others.
+    replay regret_40 --reward 1,0 --seeds 40 --policy ensemble --policy hybrid_text --policy hybrid_linear --policy domain_prior
+    venv=$(mktemp -d)
+    if python3 -m venv "$venv" && "$venv/bin/pip" --quiet install vowpalwabbit==9.11.9 numpy; then
+        "$venv/bin/python" bench/regret/vw.py "$data" 5 | tee "$out/regret_vw.txt"
+    else
+        echo "skipped Vowpal Wabbit: it could not be installed"
+    fi
+    rm -rf "$venv"
+fi
+if wants classifiers; then
+    trained=$(mktemp -d)
+    "$bin" train classifier --dataset "$data" --split train --out "$trained/classifier.json"
+    "$bin" train classifier --kind tfidf --dataset "$data" --split train --out "$trained/tfidf_classifier.json"
+    "$bin" train priors --dataset "$data" --split train --out "$trained/priors.json"
+    cat > "$trained/trained.toml" <<'CARD'
+name = "trained"
+[classifier]
+model = "classifier.json"
+[tfidf_classifier]
+model = "tfidf_classifier.json"
+[domain_prior]
+probing = "priors.json"
+CARD
+    replay classifiers --split test --seeds 8 --card "$trained/trained.toml" \
+        --policy uniform --policy classifier --policy tfidf_classifier --policy domain_prior
+    rm -rf "$trained"
+fi
+if wants replay; then
+    replay replay --seeds 5 --policy uniform --policy ensemble --policy hybrid_text --policy hybrid_linear \
+        --policy domain_prior --policy memory_knn --policy lin_ucb --policy fixed:llama-3.1-nemotron-51b-instruct
 fi
