@@ -126,6 +126,25 @@ async fn an_arm_that_keeps_failing_rests_and_is_taken_all_the_same_when_there_is
 }
 
 #[tokio::test]
+async fn a_policy_whose_arm_was_removed_falls_back_with_its_true_probability() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = format!(
+        "[policy]\nname = \"fixed:good\"\n{CONFIG}\n[[arms]]\nid = \"c\"\nkind = \"scripted\"\ndefault_skill = 0.5\n"
+    );
+    let served = Served::in_folder(&config, folder.path());
+    let (_, route) = served.post("/v1/route", &sum(1, 2)).await;
+    assert_eq!((&route["arm"], &route["propensity"]), (&json!("good"), &json!(1.0)));
+    assert_eq!(delete(&served, "good").await, 204);
+    let falls_back = async |served: &Served| {
+        let (_, route) = served.post("/v1/route", &sum(1, 2)).await;
+        assert_eq!((&route["reason"], &route["propensity"]), (&json!("fallback"), &json!(0.5)), "{route}");
+    };
+    falls_back(&served).await;
+    served.kill();
+    falls_back(&Served::in_folder(&config, folder.path())).await;
+}
+
+#[tokio::test]
 async fn a_session_keeps_its_arm() {
     let config = format!("{CONFIG}\n[[arms]]\nid = \"good too\"\nkind = \"scripted\"\ndefault_skill = 1.0\n");
     let served = Served::new(&config.replace("good too", "good-too"));

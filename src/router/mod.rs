@@ -137,8 +137,8 @@ pub struct Router {
     tracker: Arc<Mutex<Tracker>>,
     events: Events,
     settings: RouterSettings,
-    // Guards which domains were seen, where none are configured.
-    seen_domains: Mutex<BTreeSet<Domain>>,
+    // The domains that were seen, where none are configured.
+    seen_domains: ArcSwap<BTreeSet<Domain>>,
     // Guards which decisions are being run by this process.
     running: Mutex<HashSet<DecisionId>>,
     rounds: TaskTracker,
@@ -407,12 +407,18 @@ impl Router {
         if *domain == Domain::unknown() || self.settings.domains.contains(domain) {
             return Ok(());
         }
-        let mut seen = self.seen_domains.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen_domains.load();
         if self.settings.domains.is_empty() && (seen.contains(domain) || seen.len() < DOMAINS_MAX) {
-            seen.insert(domain.clone());
+            if !seen.contains(domain) {
+                self.seen_domains.rcu(|seen| {
+                    let mut seen = BTreeSet::clone(seen);
+                    seen.insert(domain.clone());
+                    seen
+                });
+            }
             return Ok(());
         }
-        let known = if self.settings.domains.is_empty() { &*seen } else { &self.settings.domains };
+        let known = if self.settings.domains.is_empty() { &**seen } else { &self.settings.domains };
         let known = known.iter().map(Domain::as_str).collect::<Vec<_>>().join(", ");
         Err(RouterError::UnknownDomain { domain: domain.clone(), known })
     }

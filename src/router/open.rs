@@ -237,7 +237,7 @@ impl Router {
             tracker,
             events,
             settings,
-            seen_domains: Mutex::default(),
+            seen_domains: ArcSwap::default(),
             running: Mutex::new(HashSet::new()),
             rounds: TaskTracker::new(),
             learner: Mutex::new(Some(learner)),
@@ -291,13 +291,21 @@ impl Roles {
         let last = changes.iter().rev().find(from_file);
         let known = last.is_some_and(|last| (&last.policy, &last.card) == (&configured.policy, &configured.card));
         if !known {
-            journal.append(vec![NewEvent::alone(Event::PolicyChanged { change: configured.clone() })]).await?;
-            changes.push(configured);
+            changes.push(configured.clone());
         }
         let champion = Policies::last(&changes, PolicyRole::Champion).map(acting).transpose()?;
         let champion = champion.ok_or_else(|| RouterError::Internal("no policy was configured".into()))?;
-        if let Some((_, arm)) = champion.name.split_once("fixed:") {
-            catalogue.get(&ArmId::new(arm)?)?;
+        if let Some((_, arm)) = champion.name.split_once("fixed:")
+            && let Err(error) = catalogue.get(&ArmId::new(arm)?)
+        {
+            // A configuration that names it is wrong; an arm that was removed since leaves the policy to fall back.
+            if !known {
+                return Err(error.into());
+            }
+            tracing::warn!(%error, policy = %champion.name, "the policy has no arm: every task falls back to a uniform draw");
+        }
+        if !known {
+            journal.append(vec![NewEvent::alone(Event::PolicyChanged { change: configured })]).await?;
         }
         let shadow = Policies::on_trial(&changes).map(acting).transpose()?;
         Ok(Self { champion, shadow, cards, changes })

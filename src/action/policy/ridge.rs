@@ -50,7 +50,7 @@ struct Ridge {
     since_solve: u32,
 }
 
-/// Ridges as stored; a row's numbers are `since_solve`, b, A, A^-1, and A~ where there is one.
+/// Ridges as stored; a row's numbers are `since_solve`, b, theta, A, A^-1, and A~ where there is one.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     dimensions: usize,
@@ -103,7 +103,8 @@ impl Ridges {
     pub(super) fn state(&self) -> Value {
         let row = |(action, ridge): (&Action, &Arc<Ridge>)| {
             let squared = ridge.squared.iter().flatten();
-            let matrices = ridge.moment.iter().chain(&ridge.gram).chain(&ridge.inverse).chain(squared);
+            let matrices =
+                ridge.moment.iter().chain(&ridge.theta).chain(&ridge.gram).chain(&ridge.inverse).chain(squared);
             Row::new(action, std::iter::once(f64::from(ridge.since_solve)).chain(matrices.copied()))
         };
         let Self { dimensions, l2, keep, forgotten, .. } = *self;
@@ -163,11 +164,13 @@ impl Ridge {
             }
         }
         self.moment.scaled_add(weight * target, &x);
+        // The same step on the solution: A^-1 x of the new matrix is the direction over the divisor.
+        let error = target - self.theta.dot(&x);
+        self.theta.scaled_add(weight * error / divisor, &direction);
         self.since_solve += 1;
         if self.since_solve >= REFRESH_EVERY {
             self.solve();
         }
-        self.theta = self.inverse.dot(&self.moment);
     }
 
     fn forget(&mut self, keep: f64, l2: f64) {
@@ -177,13 +180,13 @@ impl Ridge {
         self.gram = &self.gram * keep + prior(1.0 - keep);
         self.moment *= keep;
         self.solve();
-        self.theta = self.inverse.dot(&self.moment);
     }
 
     fn solve(&mut self) {
         // The matrix is l2 I plus squares, so the factor exists; were it not to, the running inverse stays.
         if let Some(factor) = Cholesky::of(self.gram.view()) {
             self.inverse = factor.inverse();
+            self.theta = self.inverse.dot(&self.moment);
             self.since_solve = 0;
         }
     }
@@ -192,14 +195,16 @@ impl Ridge {
     fn from_numbers(numbers: &[f64], dimensions: usize, l2: f64) -> Option<Self> {
         let square = dimensions * dimensions;
         let (since_solve, rest) = numbers.split_first()?;
-        if numbers.iter().any(|number| !number.is_finite()) || rest.len() < dimensions + 2 * square {
+        if numbers.iter().any(|number| !number.is_finite()) || rest.len() < 2 * dimensions + 2 * square {
             return None;
         }
         let (moment, rest) = rest.split_at(dimensions);
+        let (theta, rest) = rest.split_at(dimensions);
         let matrix = |from: &[f64]| Array2::from_shape_vec((dimensions, dimensions), from.to_vec()).ok();
         let (gram, rest) = rest.split_at(square);
         let (inverse, squared) = rest.split_at(square);
-        let (gram, inverse, moment) = (matrix(gram)?, matrix(inverse)?, Array1::from(moment.to_vec()));
+        let (gram, inverse) = (matrix(gram)?, matrix(inverse)?);
+        let (moment, theta) = (Array1::from(moment.to_vec()), Array1::from(theta.to_vec()));
         let squared = if squared.is_empty() { None } else { Some(matrix(squared)?) };
         let symmetric = (&gram - &gram.t()).iter().all(|gap| gap.abs() <= 1e-6 * (1.0 + gram.diag().sum()));
         let bounded = gram.diag().iter().all(|entry| *entry >= l2 * (1.0 - 1e-6) && *entry < 1e15);
@@ -207,8 +212,8 @@ impl Ridge {
         let unit = gram.dot(&inverse);
         let inverts = (unit - Array2::<f64>::eye(dimensions)).iter().all(|gap| gap.abs() < 1e-3);
         let since_solve = (0.0..f64::from(REFRESH_EVERY)).contains(since_solve).then_some(*since_solve as u32)?;
-        let theta = inverse.dot(&moment);
-        inverts.then_some(Self { gram, inverse, squared, moment, theta, since_solve })
+        let solves = (inverse.dot(&moment) - &theta).iter().all(|gap| gap.abs() < 1e-3);
+        (inverts && solves).then_some(Self { gram, inverse, squared, moment, theta, since_solve })
     }
 }
 

@@ -217,6 +217,20 @@ fn a_computed_score_that_is_not_finite_is_an_error() {
 }
 
 #[test]
+fn a_candidate_with_features_that_are_not_finite_is_left_out_and_named() {
+    let mut settings = PolicySettings::default();
+    settings.features.arm_scale = 1.0;
+    let mut context = context(3);
+    context.candidates[1].features.prior_mean = f32::NAN;
+    context.candidates[1].features.recall_mass = 1.0;
+    for name in ["lin_ucb", "lin_thompson"] {
+        let opinion = build(name, &settings).unwrap().decide(&context, 1).unwrap();
+        assert_eq!((opinion.poisoned.as_slice(), opinion.pmf[1]), (&[1][..], 0.0), "{name}");
+        assert!(normalised(opinion.pmf).is_ok(), "{name}");
+    }
+}
+
+#[test]
 fn a_failing_voter_is_seen_without_weight_and_the_others_go_on() {
     let mut settings = PolicySettings::default();
     settings.lin_ucb.alpha = f64::NAN;
