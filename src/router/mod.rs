@@ -12,6 +12,7 @@
 mod arms;
 mod cards;
 mod checkpoint;
+mod decide;
 mod error;
 mod feedback;
 mod learner;
@@ -20,12 +21,13 @@ mod memory;
 mod open;
 mod policies;
 mod recollection;
+mod roles;
 
 use std::{
     collections::{BTreeSet, HashSet},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64},
     },
     thread::JoinHandle,
     time::Instant,
@@ -38,23 +40,18 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use policies::Policies;
 
 use crate::{
-    action::{
-        policy::{Action, Opinion, observe},
-        sample::{normalised, sample},
-    },
-    arms::{Catalogue, Health, Selection},
-    context::{chat::essence, embedding::EmbeddingPool},
+    arms::{Catalogue, Health},
+    context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
-    journal::{Appended, Event, Journal, NewEvent, Observed, Stored, now_ms},
+    journal::{Appended, Event, Journal, NewEvent, Stored, now_ms},
     memory::{Memory, MemoryWriter, Shape, snapshot::SnapshotStore},
     modes,
     regret::{RegretReport, Tracker},
     round::{
-        Candidate, Context, Decision, DecisionId, Domain, Embedding, Feedback, FeedbackSource, IdempotencyKey, Mode,
-        Neighbour, Outcome, OutcomeStatus, PolicyRef, Probability, Propensity, Reason, Recall, RewardWeights, Score,
-        SessionId, ShadowView, Taken, Task, TenantId,
+        DecisionId, Domain, Feedback, FeedbackSource, IdempotencyKey, Mode, Outcome, OutcomeStatus, PolicyRef,
+        RewardWeights, Score, SessionId, Taken, Task,
     },
-    telemetry::{Events, Metric, Stage, observe_stage},
+    telemetry::{Events, Stage, observe_stage},
 };
 
 pub use crate::{
@@ -76,9 +73,6 @@ pub use lesson::Trial;
 pub use memory::{refuse_in_use, restoration};
 pub use open::{ArmMaker, Opened, RouterParts, RouterSettings, Trust, fill_memory, learnt_rounds};
 pub use policies::{CardReport, ChangeReport, DomainWeights, PoliciesReport, ShadowReport};
-
-/// The most domains that a router without configured domains tells apart.
-const DOMAINS_MAX: usize = 64;
 
 /// A finished round.
 #[derive(Debug, Clone)]
@@ -212,135 +206,6 @@ impl Router {
         if same { Ok(Claim::Repeat(Box::new(first))) } else { Err(RouterError::KeyReused(key.clone())) }
     }
 
-    /// Observes and decides; the decision is durable when this returns.
-    async fn decide(&self, mut task: Task) -> Result<(Arc<Decided>, Appended), RouterError> {
-        self.admit(&task.domain)?;
-        let default = self.tenant_reward(task.tenant.as_ref())?;
-        // Journaled with the task, so that a later change of the default does not change what was learnt.
-        let weights = *task.reward.get_or_insert(default);
-        let started = Instant::now();
-        let text = essence(&task.messages);
-        let embedding = self.embedder.embed(&text).await?;
-        observe_stage(Stage::Embed, started.elapsed());
-        let mut observed = Observed::of(self.embedder.model_id());
-        if task.domain == Domain::unknown() {
-            let nearest = self.policy.load().centroids.nearest(&embedding, self.settings.domain_similarity);
-            if let Some((domain, similarity)) = nearest.filter(|(domain, _)| self.admit(domain).is_ok()) {
-                (task.domain, observed.domain_similarity) = (domain, Some(similarity));
-            }
-        }
-        let now = now_ms();
-        let selection = self.catalogue.load().select(&task, |arm| self.health.rests(arm, now))?;
-        let Selection { candidates, masked, fallback } = selection;
-        observed.masked = masked;
-        let last = match &task.session {
-            Some(session) => self.sessions.get(session).await,
-            None => None,
-        };
-        let (neighbours, recall) = self.recall(&embedding).await;
-        let domain = task.domain.clone();
-        let text = text.as_ref().into();
-        let mut context = Context { text, embedding, domain, neighbours, recall, candidates, last, weights };
-        let started = Instant::now();
-        let Drawn { mut decision, poisoned } = self.draw(&task, &mut context)?;
-        if fallback {
-            decision.reason = Reason::Fallback;
-            metrics::counter!(Metric::Fallbacks.name()).increment(1);
-        }
-        observe_stage(Stage::Decide, started.elapsed());
-        let decided = Arc::new(Decided { task, context, observed, decision });
-        let appended = self.append(vec![NewEvent::of(&decided, decided.to_event())]).await?;
-        if let Some(session) = &decided.task.session {
-            let taken = Taken { mode: decided.decision.mode, arm: decided.decision.arm.clone() };
-            self.sessions.insert(session.clone(), taken).await;
-        }
-        self.quarantine(poisoned).await;
-        Ok((decided, appended.first().copied().unwrap_or(Appended::Duplicate)))
-    }
-
-    /// Similar past tasks. Without memory there are none, and the decision says why.
-    async fn recall(&self, embedding: &Embedding) -> (Vec<Neighbour>, Recall) {
-        let started = Instant::now();
-        let (memory, query) = (Arc::clone(&self.memory), embedding.clone());
-        let recalled = run_blocking(move || memory.query(&query, RECALL_K, MIN_SIMILARITY, &Filter::default())).await;
-        observe_stage(Stage::Recall, started.elapsed());
-        let reason = match recalled {
-            Ok(Ok(neighbours)) => {
-                if self.recall_failing.swap(false, Ordering::Relaxed) {
-                    tracing::info!("recall answers again");
-                }
-                return (neighbours, Recall::Ok);
-            }
-            Ok(Err(error)) => error.to_string(),
-            Err(error) => error.to_string(),
-        };
-        metrics::counter!(Metric::RecallUnavailable.name()).increment(1);
-        // Once, not for every task of an outage: each decision records it.
-        if !self.recall_failing.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%reason, "deciding without recall");
-        }
-        (vec![], Recall::Unavailable(reason))
-    }
-
-    fn draw(&self, task: &Task, context: &mut Context) -> Result<Drawn, RouterError> {
-        let id = DecisionId::generate();
-        let seed = id.seed();
-        let snapshot = self.policy.load();
-        observe(context, &snapshot.standings);
-        let (opinion, fallback) = match snapshot.champion.policy.decide(context, seed) {
-            Ok(opinion) => (opinion, false),
-            Err(error) => {
-                metrics::counter!(Metric::Fallbacks.name()).increment(1);
-                tracing::warn!(%error, policy = %snapshot.champion.name, "the policy failed; drew uniformly");
-                let n = context.candidates.len();
-                (Opinion { pmf: vec![1.0 / n as f64; n], ..Opinion::default() }, true)
-            }
-        };
-        let internal = |error: &dyn std::fmt::Display| RouterError::Internal(format!("cannot draw an arm: {error}"));
-        // Without the rounding that a vote leaves: a lone candidate's probability is 1 and no more.
-        let pmf = normalised(opinion.pmf).map_err(|error| internal(&error))?;
-        let drawn = sample(&pmf, seed).map_err(|error| internal(&error))?;
-        let (candidate, p) = context
-            .candidates
-            .get(drawn)
-            .zip(pmf.get(drawn))
-            .ok_or_else(|| internal(&"the policy named more arms than there are"))?;
-        let most = pmf.iter().copied().fold(0.0, f64::max);
-        let reason = match () {
-            () if fallback => Reason::Fallback,
-            () if context.candidates.len() == 1 => Reason::Forced,
-            () if *p >= most => Reason::Exploit,
-            () => Reason::Explore,
-        };
-        let probability = |(place, (candidate, p)): (usize, (&Candidate, &f64))| Probability {
-            mode: candidate.mode,
-            arm: candidate.arm.clone(),
-            p: *p,
-            expected: opinion.expected.get(place).map(|expected| *expected as f32),
-        };
-        let shadow = snapshot.shadow.as_ref().map(|shadow| ShadowView {
-            policy: shadow.reference(),
-            pmf: shadow.policy.decide(context, seed).map(|opinion| opinion.pmf).unwrap_or_default(),
-        });
-        let poisoned = opinion.poisoned.iter().filter_map(|place| context.candidates.get(*place));
-        let poisoned = poisoned.map(|candidate| (candidate.mode, candidate.arm.clone())).collect();
-        let decision = Decision {
-            id,
-            task_id: task.id.clone(),
-            mode: candidate.mode,
-            arm: candidate.arm.clone(),
-            propensity: Propensity::new(*p).map_err(|error| internal(&error))?,
-            pmf: context.candidates.iter().zip(&pmf).enumerate().map(probability).collect(),
-            policy: snapshot.champion.reference(),
-            shadow,
-            learnt_rounds: snapshot.learnt_rounds,
-            reason,
-            seed,
-            voters: opinion.voters,
-        };
-        Ok(Drawn { decision, poisoned })
-    }
-
     /// Runs and verifies a decision; outcome and feedback are durable when this returns.
     async fn finish(&self, decided: Arc<Decided>, repeated: bool) -> Result<Round, RouterError> {
         let id = decided.decision.id;
@@ -382,16 +247,6 @@ impl Router {
         feedback
     }
 
-    /// What a tenant's tasks weigh.
-    fn tenant_reward(&self, tenant: Option<&TenantId>) -> Result<RewardWeights, RouterError> {
-        let RouterSettings { reward, tenants, .. } = &self.settings;
-        let Some(tenant) = tenant.filter(|_| !tenants.is_empty()) else { return Ok(*reward) };
-        tenants.get(tenant).copied().ok_or_else(|| RouterError::UnknownTenant {
-            tenant: tenant.clone(),
-            known: tenants.keys().map(TenantId::as_str).collect::<Vec<_>>().join(", "),
-        })
-    }
-
     fn weights(&self, task: &Task) -> RewardWeights {
         task.reward.unwrap_or(self.settings.reward)
     }
@@ -401,26 +256,6 @@ impl Router {
         let appended = self.journal.append(events).await?;
         observe_stage(Stage::Journal, started.elapsed());
         Ok(appended)
-    }
-
-    fn admit(&self, domain: &Domain) -> Result<(), RouterError> {
-        if *domain == Domain::unknown() || self.settings.domains.contains(domain) {
-            return Ok(());
-        }
-        let seen = self.seen_domains.load();
-        if self.settings.domains.is_empty() && (seen.contains(domain) || seen.len() < DOMAINS_MAX) {
-            if !seen.contains(domain) {
-                self.seen_domains.rcu(|seen| {
-                    let mut seen = BTreeSet::clone(seen);
-                    seen.insert(domain.clone());
-                    seen
-                });
-            }
-            return Ok(());
-        }
-        let known = if self.settings.domains.is_empty() { &**seen } else { &self.settings.domains };
-        let known = known.iter().map(Domain::as_str).collect::<Vec<_>>().join(", ");
-        Err(RouterError::UnknownDomain { domain: domain.clone(), known })
     }
 
     /// All that the journal knows of a decision.
@@ -489,12 +324,6 @@ impl Router {
             tracing::error!("memory was not flushed; the journal has its entries");
         }
     }
-}
-
-/// A decision, and the actions whose estimates were not finite.
-struct Drawn {
-    decision: Decision,
-    poisoned: Vec<Action>,
 }
 
 /// Runs what blocks on a thread of its own.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, atomic::AtomicBool},
     time::{Duration, Instant},
 };
@@ -14,13 +14,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Router, RouterError,
-    arms::changed,
-    cards::{Acting, CardSource, Cards},
-    checkpoint::{Checkpoint, Resumed},
+    cards::CardSource,
+    checkpoint::Resumed,
     learner::{Learner, PolicySnapshot},
     lesson::{Folded, Trial, fold},
     policies::Policies,
     recollection::{Expected, Recollection},
+    roles::{Roles, resume, with_changes},
     run_blocking,
 };
 use crate::{
@@ -28,13 +28,10 @@ use crate::{
     arms::{Arm, Catalogue, Health},
     context::{domain::Centroids, embedding::EmbeddingPool},
     feedback::verifier::Registry,
-    journal::{
-        ArmChange, Decided, Event, Journal, JournalSettings, NewEvent, PolicyChange, PolicyOrigin, PolicyRole,
-        Synchronous,
-    },
+    journal::{Decided, Journal, JournalSettings, Synchronous},
     memory::{Held, Memory, MemoryError, MemoryWriter, Shape, snapshot::SnapshotStore},
     regret::Tracker,
-    round::{ArmId, Channel, Domain, RewardWeights, TenantId},
+    round::{Channel, Domain, RewardWeights, TenantId},
     telemetry::Events,
 };
 
@@ -247,105 +244,6 @@ impl Router {
         tokio::spawn(Arc::clone(&router).watch_cards());
         Ok((router, opened))
     }
-}
-
-/// Who decides and who is on trial.
-struct Roles {
-    champion: Acting,
-    shadow: Option<Acting>,
-    cards: Cards,
-    changes: Vec<PolicyChange>,
-}
-
-impl Roles {
-    /// The last changes in the journal, unless the configuration names another card than it did then: that is a change too.
-    async fn of(
-        journal: &Journal,
-        settings: &RouterSettings,
-        source: &CardSource,
-        catalogue: &Catalogue,
-    ) -> Result<Self, RouterError> {
-        let cards = source.read_all();
-        let acting = |change: &PolicyChange| acting(source, change);
-        let known = || cards.keys().cloned().collect::<Vec<_>>().join(", ");
-        let card = match cards.get(&settings.card) {
-            Some(Ok(card)) => Arc::clone(card),
-            Some(Err(problem)) => {
-                return Err(RouterError::BadCard { card: settings.card.clone(), problem: problem.clone() });
-            }
-            None => return Err(RouterError::UnknownCard { card: settings.card.clone(), known: known() }),
-        };
-        let policy = settings.policy.as_deref().unwrap_or(&card.settings.policy);
-        let configured = PolicyChange {
-            role: PolicyRole::Champion,
-            origin: PolicyOrigin::Configured,
-            name: card.name().into(),
-            policy: policy.into(),
-            card: Some(card.text.clone()),
-        };
-        let mut changes = journal.policy_changes().await?;
-        let from_file = |change: &&PolicyChange| match change.origin {
-            PolicyOrigin::Configured | PolicyOrigin::Reloaded => change.role == PolicyRole::Champion,
-            PolicyOrigin::Asked | PolicyOrigin::RolledBack => false,
-        };
-        let last = changes.iter().rev().find(from_file);
-        let known = last.is_some_and(|last| (&last.policy, &last.card) == (&configured.policy, &configured.card));
-        if !known {
-            changes.push(configured.clone());
-        }
-        let champion = Policies::last(&changes, PolicyRole::Champion).map(acting).transpose()?;
-        let champion = champion.ok_or_else(|| RouterError::Internal("no policy was configured".into()))?;
-        if let Some((_, arm)) = champion.name.split_once("fixed:")
-            && let Err(error) = catalogue.get(&ArmId::new(arm)?)
-        {
-            // A configuration that names it is wrong; an arm that was removed since leaves the policy to fall back.
-            if !known {
-                return Err(error.into());
-            }
-            tracing::warn!(%error, policy = %champion.name, "the policy has no arm: every task falls back to a uniform draw");
-        }
-        if !known {
-            journal.append(vec![NewEvent::alone(Event::PolicyChanged { change: configured })]).await?;
-        }
-        let shadow = Policies::on_trial(&changes).map(acting).transpose()?;
-        Ok(Self { champion, shadow, cards, changes })
-    }
-}
-
-fn acting(source: &CardSource, change: &PolicyChange) -> Result<Acting, RouterError> {
-    let card = Arc::new(source.parse(change.card.as_deref().unwrap_or_default())?);
-    Ok(Acting::new(card, &change.policy)?)
-}
-
-/// The configured arms with what became of them since. A change that cannot be made any more is logged and left out.
-fn with_changes(configured: Catalogue, changes: Vec<(ArmId, ArmChange)>, maker: &ArmMaker) -> Catalogue {
-    let mut catalogue = configured;
-    for (arm, change) in changes {
-        match changed(&catalogue, &arm, &change, maker) {
-            Ok(next) => catalogue = next,
-            Err(error) => tracing::warn!(%arm, %error, "a change of an arm could not be made again"),
-        }
-    }
-    catalogue
-}
-
-/// The policy's checkpoint, where it fits the journal.
-async fn resume(journal: &Journal, champion: &mut Acting, path: &Path) -> Result<Option<Resumed>, RouterError> {
-    let usable = match Checkpoint::read(path) {
-        Ok(None) => return Ok(None),
-        Ok(Some(checkpoint)) => {
-            let there = journal.after(checkpoint.at - 1, 1).await?;
-            if there.first().is_some_and(|event| event.seq == checkpoint.at && event.at_ms == checkpoint.at_ms) {
-                checkpoint.resume(champion)
-            } else {
-                Err("it is of another journal".into())
-            }
-        }
-        Err(problem) => Err(problem),
-    };
-    Ok(usable
-        .inspect_err(|problem| tracing::info!(%problem, "the policy's checkpoint is not used; the journal is folded"))
-        .ok())
 }
 
 impl RouterSettings {

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{LearntRound, Opinion, Policy, Standings, observe};
 use crate::{
-    action::sample::sample,
+    action::sample::{normalised, sample},
     round::{ArmId, Candidate, Context, Domain, Embedding, Mode, Neighbour, RewardWeights, TaskId, TriedArm},
 };
 
@@ -91,5 +91,21 @@ impl Environment {
             total += success[taken];
         }
         total / rounds as f64
+    }
+}
+
+/// Draws `20,000` times and compares how often each candidate came with what was stated.
+pub(in crate::action) fn assert_stated_frequencies(name: &str, policy: &dyn Policy, context: &Context) {
+    let draws = 20_000;
+    let (mut stated, mut drawn) = (vec![0.0; context.candidates.len()], vec![0.0; context.candidates.len()]);
+    for seed in 0..draws {
+        let pmf = normalised(policy.decide(context, seed).unwrap().pmf).unwrap();
+        drawn[sample(&pmf, seed).unwrap()] += 1.0;
+        stated.iter_mut().zip(&pmf).for_each(|(sum, p)| *sum += p);
+    }
+    for (stated, drawn) in stated.iter().zip(drawn) {
+        // Counted draws and the sample come from the same seed: shared random numbers would show here.
+        let bound = 4.0 * f64::sqrt(stated * (1.0 - stated / draws as f64)) + 1e-6;
+        assert!((stated - drawn).abs() <= bound, "{name}: stated {stated}, drawn {drawn}");
     }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{
     LearntRound, Policy, PolicyError, PolicySettings, VoterSettings, build,
     classifier::tests::settings as trained,
-    environment::{ARMS, Environment, context},
+    environment::{ARMS, Environment, assert_stated_frequencies, context},
 };
 use crate::{
     action::sample::{normalised, sample},
@@ -105,25 +105,13 @@ fn costs_alone_teach_the_cheap_arm() {
 
 #[test]
 fn stated_probabilities_match_the_frequencies_of_seeded_draws() {
-    let draws = 20_000;
     for (name, mut policy) in all() {
         let mut environment = Environment::new(8);
         if name != "fixed:arm-1" {
             environment.run(policy.as_mut(), 60, SCORE_ONLY);
         }
         let (context, _) = environment.task();
-        let mut stated = [0.0; ARMS];
-        let mut drawn = [0.0; ARMS];
-        for seed in 0..draws {
-            let pmf = normalised(policy.decide(&context, seed).unwrap().pmf).unwrap();
-            drawn[sample(&pmf, seed).unwrap()] += 1.0;
-            stated.iter_mut().zip(&pmf).for_each(|(sum, p)| *sum += p);
-        }
-        for (stated, drawn) in stated.iter().zip(drawn) {
-            // Counted draws and the sample come from the same seed: shared random numbers would show here.
-            let bound = 4.0 * f64::sqrt(stated * (1.0 - stated / draws as f64)) + 1e-6;
-            assert!((stated - drawn).abs() <= bound, "{name}: stated {stated}, drawn {drawn}");
-        }
+        assert_stated_frequencies(name, policy.as_ref(), &context);
     }
 }
 

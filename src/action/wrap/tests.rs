@@ -6,9 +6,9 @@ use crate::{
     action::{
         policy::{
             LearntRound, Policy, PolicySettings, build,
-            environment::{Environment, context},
+            environment::{Environment, assert_stated_frequencies, context},
         },
-        sample::{normalised, sample},
+        sample::sample,
     },
     round::{ArmId, Candidate, Context, Mode, RewardWeights, Taken},
 };
@@ -135,7 +135,7 @@ fn a_new_arm_gets_its_quota_and_no_more_and_the_others_keep_their_statistics() {
 
 #[test]
 fn wrapped_probabilities_match_the_frequencies_of_seeded_draws() {
-    let mut context = priced(&[0.001, 0.004, 0.01]);
+    let context = priced(&[0.001, 0.004, 0.01]);
     let card = "[budget]\nusd_per_task = 0.003\n[affinity]\nswitch_cost = 0.0";
     for name in
         ["budget:ensemble", "discount:lin_ucb", "affinity:ensemble", "new_arm:ensemble", "affinity:budget:ensemble"]
@@ -144,19 +144,8 @@ fn wrapped_probabilities_match_the_frequencies_of_seeded_draws() {
         play(policy.as_mut(), &context, &[0.4, 0.5, 0.6], 0..200);
         let newcomer = Candidate::new(Mode::Single, ArmId::new("late").unwrap(), 0.001);
         let context = Context { candidates: [&context.candidates[..], &[newcomer]].concat(), ..context.clone() };
-        let (mut stated, mut drawn) = ([0.0; 4], [0.0; 4]);
-        let draws = 20_000;
-        for seed in 0..draws {
-            let pmf = normalised(policy.decide(&context, seed).unwrap().pmf).unwrap();
-            drawn[sample(&pmf, seed).unwrap()] += 1.0;
-            stated.iter_mut().zip(&pmf).for_each(|(sum, p)| *sum += p);
-        }
-        for (stated, drawn) in stated.iter().zip(drawn) {
-            let bound = 4.0 * f64::sqrt(stated * (1.0 - stated / draws as f64)) + 1e-6;
-            assert!((stated - drawn).abs() <= bound, "{name}: stated {stated}, drawn {drawn}");
-        }
+        assert_stated_frequencies(name, policy.as_ref(), &context);
     }
-    context.last = None;
 }
 
 #[test]

@@ -1,0 +1,194 @@
+//! Observe and decide: from a task to a journaled decision.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
+
+use super::{Router, RouterError, RouterSettings, run_blocking};
+use crate::{
+    action::{
+        policy::{Action, Opinion, observe},
+        sample::{normalised, sample},
+    },
+    arms::Selection,
+    context::chat::essence,
+    journal::{Appended, Decided, NewEvent, Observed, now_ms},
+    memory::{Filter, MIN_SIMILARITY, RECALL_K},
+    round::{
+        Candidate, Context, Decision, DecisionId, Domain, Embedding, Neighbour, Probability, Propensity, Reason,
+        Recall, RewardWeights, ShadowView, Taken, Task, TenantId,
+    },
+    telemetry::{Metric, Stage, observe_stage},
+};
+
+/// The most domains that a router without configured domains tells apart.
+const DOMAINS_MAX: usize = 64;
+
+/// A decision, and the actions whose estimates were not finite.
+struct Drawn {
+    decision: Decision,
+    poisoned: Vec<Action>,
+}
+
+impl Router {
+    /// Observes and decides; the decision is durable when this returns.
+    pub(super) async fn decide(&self, mut task: Task) -> Result<(Arc<Decided>, Appended), RouterError> {
+        self.admit(&task.domain)?;
+        let default = self.tenant_reward(task.tenant.as_ref())?;
+        // Journaled with the task, so that a later change of the default does not change what was learnt.
+        let weights = *task.reward.get_or_insert(default);
+        let started = Instant::now();
+        let text = essence(&task.messages);
+        let embedding = self.embedder.embed(&text).await?;
+        observe_stage(Stage::Embed, started.elapsed());
+        let mut observed = Observed::of(self.embedder.model_id());
+        if task.domain == Domain::unknown() {
+            let nearest = self.policy.load().centroids.nearest(&embedding, self.settings.domain_similarity);
+            if let Some((domain, similarity)) = nearest.filter(|(domain, _)| self.admit(domain).is_ok()) {
+                (task.domain, observed.domain_similarity) = (domain, Some(similarity));
+            }
+        }
+        let now = now_ms();
+        let selection = self.catalogue.load().select(&task, |arm| self.health.rests(arm, now))?;
+        let Selection { candidates, masked, fallback } = selection;
+        observed.masked = masked;
+        let last = match &task.session {
+            Some(session) => self.sessions.get(session).await,
+            None => None,
+        };
+        let (neighbours, recall) = self.recall(&embedding).await;
+        let domain = task.domain.clone();
+        let text = text.as_ref().into();
+        let mut context = Context { text, embedding, domain, neighbours, recall, candidates, last, weights };
+        let started = Instant::now();
+        let Drawn { mut decision, poisoned } = self.draw(&task, &mut context)?;
+        if fallback {
+            decision.reason = Reason::Fallback;
+            metrics::counter!(Metric::Fallbacks.name()).increment(1);
+        }
+        observe_stage(Stage::Decide, started.elapsed());
+        let decided = Arc::new(Decided { task, context, observed, decision });
+        let appended = self.append(vec![NewEvent::of(&decided, decided.to_event())]).await?;
+        if let Some(session) = &decided.task.session {
+            let taken = Taken { mode: decided.decision.mode, arm: decided.decision.arm.clone() };
+            self.sessions.insert(session.clone(), taken).await;
+        }
+        self.quarantine(poisoned).await;
+        Ok((decided, appended.first().copied().unwrap_or(Appended::Duplicate)))
+    }
+
+    /// Similar past tasks. Without memory there are none, and the decision says why.
+    async fn recall(&self, embedding: &Embedding) -> (Vec<Neighbour>, Recall) {
+        let started = Instant::now();
+        let (memory, query) = (Arc::clone(&self.memory), embedding.clone());
+        let recalled = run_blocking(move || memory.query(&query, RECALL_K, MIN_SIMILARITY, &Filter::default())).await;
+        observe_stage(Stage::Recall, started.elapsed());
+        let reason = match recalled {
+            Ok(Ok(neighbours)) => {
+                if self.recall_failing.swap(false, Ordering::Relaxed) {
+                    tracing::info!("recall answers again");
+                }
+                return (neighbours, Recall::Ok);
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        metrics::counter!(Metric::RecallUnavailable.name()).increment(1);
+        // Once, not for every task of an outage: each decision records it.
+        if !self.recall_failing.swap(true, Ordering::Relaxed) {
+            tracing::warn!(%reason, "deciding without recall");
+        }
+        (vec![], Recall::Unavailable(reason))
+    }
+
+    fn draw(&self, task: &Task, context: &mut Context) -> Result<Drawn, RouterError> {
+        let id = DecisionId::generate();
+        let seed = id.seed();
+        let snapshot = self.policy.load();
+        observe(context, &snapshot.standings);
+        let (opinion, fallback) = match snapshot.champion.policy.decide(context, seed) {
+            Ok(opinion) => (opinion, false),
+            Err(error) => {
+                metrics::counter!(Metric::Fallbacks.name()).increment(1);
+                tracing::warn!(%error, policy = %snapshot.champion.name, "the policy failed; drew uniformly");
+                let n = context.candidates.len();
+                (Opinion { pmf: vec![1.0 / n as f64; n], ..Opinion::default() }, true)
+            }
+        };
+        let internal = |error: &dyn std::fmt::Display| RouterError::Internal(format!("cannot draw an arm: {error}"));
+        // Without the rounding that a vote leaves: a lone candidate's probability is 1 and no more.
+        let pmf = normalised(opinion.pmf).map_err(|error| internal(&error))?;
+        let drawn = sample(&pmf, seed).map_err(|error| internal(&error))?;
+        let (candidate, p) = context
+            .candidates
+            .get(drawn)
+            .zip(pmf.get(drawn))
+            .ok_or_else(|| internal(&"the policy named more arms than there are"))?;
+        let most = pmf.iter().copied().fold(0.0, f64::max);
+        let reason = match () {
+            () if fallback => Reason::Fallback,
+            () if context.candidates.len() == 1 => Reason::Forced,
+            () if *p >= most => Reason::Exploit,
+            () => Reason::Explore,
+        };
+        let probability = |(place, (candidate, p)): (usize, (&Candidate, &f64))| Probability {
+            mode: candidate.mode,
+            arm: candidate.arm.clone(),
+            p: *p,
+            expected: opinion.expected.get(place).map(|expected| *expected as f32),
+        };
+        let shadow = snapshot.shadow.as_ref().map(|shadow| ShadowView {
+            policy: shadow.reference(),
+            pmf: shadow.policy.decide(context, seed).map(|opinion| opinion.pmf).unwrap_or_default(),
+        });
+        let poisoned = opinion.poisoned.iter().filter_map(|place| context.candidates.get(*place));
+        let poisoned = poisoned.map(|candidate| (candidate.mode, candidate.arm.clone())).collect();
+        let decision = Decision {
+            id,
+            task_id: task.id.clone(),
+            mode: candidate.mode,
+            arm: candidate.arm.clone(),
+            propensity: Propensity::new(*p).map_err(|error| internal(&error))?,
+            pmf: context.candidates.iter().zip(&pmf).enumerate().map(probability).collect(),
+            policy: snapshot.champion.reference(),
+            shadow,
+            learnt_rounds: snapshot.learnt_rounds,
+            reason,
+            seed,
+            voters: opinion.voters,
+        };
+        Ok(Drawn { decision, poisoned })
+    }
+
+    /// What a tenant's tasks weigh.
+    fn tenant_reward(&self, tenant: Option<&TenantId>) -> Result<RewardWeights, RouterError> {
+        let RouterSettings { reward, tenants, .. } = &self.settings;
+        let Some(tenant) = tenant.filter(|_| !tenants.is_empty()) else { return Ok(*reward) };
+        tenants.get(tenant).copied().ok_or_else(|| RouterError::UnknownTenant {
+            tenant: tenant.clone(),
+            known: tenants.keys().map(TenantId::as_str).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    fn admit(&self, domain: &Domain) -> Result<(), RouterError> {
+        if *domain == Domain::unknown() || self.settings.domains.contains(domain) {
+            return Ok(());
+        }
+        let seen = self.seen_domains.load();
+        if self.settings.domains.is_empty() && (seen.contains(domain) || seen.len() < DOMAINS_MAX) {
+            if !seen.contains(domain) {
+                self.seen_domains.rcu(|seen| {
+                    let mut seen = BTreeSet::clone(seen);
+                    seen.insert(domain.clone());
+                    seen
+                });
+            }
+            return Ok(());
+        }
+        let known = if self.settings.domains.is_empty() { &**seen } else { &self.settings.domains };
+        let known = known.iter().map(Domain::as_str).collect::<Vec<_>>().join(", ");
+        Err(RouterError::UnknownDomain { domain: domain.clone(), known })
+    }
+}
