@@ -138,6 +138,8 @@ pub struct Router {
     rounds: TaskTracker,
     // Guards the learner's handle, which the first `close` takes.
     learner: Mutex<Option<JoinHandle<()>>>,
+    // Guards the handle of the task that watches the cards, which the first `close` takes.
+    watcher: Mutex<Option<tokio::task::JoinHandle<()>>>,
 }
 
 impl Router {
@@ -311,6 +313,12 @@ impl Router {
     /// Waits for running rounds, learns the last of them, flushes memory and closes the journal.
     pub async fn close(&self) {
         self.closing.cancel();
+        let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(watcher) = watcher
+            && watcher.await.is_err()
+        {
+            tracing::error!("the task that watches the policy cards panicked");
+        }
         self.drain().await;
         self.journal.close().await;
         let learner = self.learner.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     path::PathBuf,
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
@@ -238,10 +238,12 @@ impl Router {
             running: Mutex::new(HashSet::new()),
             rounds: TaskTracker::new(),
             learner: Mutex::new(Some(learner)),
+            watcher: Mutex::default(),
         };
         let router = Arc::new(router);
         router.quarantine(poisoned).await;
-        tokio::spawn(Arc::clone(&router).watch_cards());
+        let watcher = tokio::spawn(Arc::clone(&router).watch_cards());
+        *router.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(watcher);
         Ok((router, opened))
     }
 }
