@@ -24,7 +24,7 @@ use crate::{
     action::policy::{LearntRound, Standings},
     arms::Catalogue,
     context::domain::Centroids,
-    journal::{Committed, Decided, Event, Journal, PolicyChange, PolicyRole},
+    journal::{Committed, Decided, Event, Journal, PolicyChange, PolicyOrigin, PolicyRole},
     regret::{Observed, Tracker},
     round::{ArmId, Channel, Domain, Feedback, Outcome, OutcomeStatus, VerdictStatus},
     telemetry::{Events, Metric, RoundEvent, Stage, observe_stage},
@@ -181,6 +181,10 @@ impl Learner {
 
     /// Puts the policy of a change in its place, with the rounds added that came since it was folded.
     fn change(&mut self, change: PolicyChange, at: i64) {
+        // The configured policy was in its place before the first event.
+        if change.origin == PolicyOrigin::Configured {
+            return;
+        }
         self.changes += 1;
         let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).take();
         let acting = match prepared.filter(|prepared| prepared.change == change) {

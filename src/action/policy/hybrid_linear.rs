@@ -155,13 +155,15 @@ impl HybridLinear {
             shares[row] = share;
             cell_variances[row] = 1.0 / cell_posterior;
         }
-        mean += &of_arms.dot(&covariance.dot(&moment));
+        let arms = covariance.dot(&moment);
+        let common = (here.moment.sum() - here.weights.dot(&arms)) / here.precision;
+        mean += &of_arms.dot(&arms);
         let mut covariance = of_arms.dot(&covariance).dot(&of_arms.t());
         for (row, share) in shares.iter().enumerate() {
             covariance.row_mut(row).scaled_add(share / here.precision, &shares);
             covariance[[row, row]] += cell_variances[row];
         }
-        Some(Posterior { mean, covariance })
+        Some(Posterior { common, mean, covariance })
     }
 }
 
@@ -213,7 +215,9 @@ mod tests {
         for arm in 0..arms {
             columns(domain, arm)[1..].iter().for_each(|column| pick[[arm, *column]] = 1.0);
         }
-        Posterior { mean: pick.dot(&covariance.dot(&moment)), covariance: pick.dot(&covariance).dot(&pick.t()) }
+        let effects = covariance.dot(&moment);
+        let covariance = pick.dot(&covariance).dot(&pick.t());
+        Posterior { common: effects[domain], mean: pick.dot(&effects), covariance }
     }
 
     #[test]
@@ -232,6 +236,7 @@ mod tests {
             let solved = policy.posterior(&Domain::new(name("domain", &domain)).unwrap(), &candidates).unwrap();
             let dense = dense(&policy, &rounds, domain);
             assert!((&solved.mean - &dense.mean).iter().all(|e| e.abs() < 1e-10), "{} {}", solved.mean, dense.mean);
+            assert!((solved.common - dense.common).abs() < 1e-10, "{} {}", solved.common, dense.common);
             assert!((&solved.covariance - &dense.covariance).iter().all(|e| e.abs() < 1e-10));
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! What a text is about tells how hard it is for all arms alike, and that is most of the noise that `hybrid_linear` still
 //! has to average out. So the text's effect is shared by all arms and cancels when they are compared: it costs no
-//! exploration, only a larger matrix to learn with, and deciding does not look at the text at all. The text is seen as its
+//! exploration, only a larger matrix to learn with. The text is seen as its
 //! nearness to a few `landmarks`.
 //!
 //! The posterior is kept as mean and covariance (Sherman-Morrison), and solved afresh from the precision now and then,
@@ -152,6 +152,10 @@ impl HybridTextSettings {
         checks.number("landmark_power", self.landmark_power.into(), 1.0, 64.0);
     }
 
+    fn power(&self) -> i32 {
+        self.landmark_power.try_into().unwrap_or(i32::MAX)
+    }
+
     fn prior_precision(&self, effect: &Effect) -> f64 {
         match effect {
             Effect::Domain(_) => self.domain_precision,
@@ -263,8 +267,9 @@ impl HybridText {
         Self { settings, floor, model, landmarks, rounds: 0, keep: 1.0, forgotten: 0 }
     }
 
-    /// The joint posterior of the candidates' own effects.
-    fn posterior(&self, domain: &Domain, candidates: &[Candidate]) -> Posterior {
+    /// The joint posterior of the candidates' own effects, and what the task's domain and text add to all of them.
+    fn posterior(&self, context: &Context) -> Posterior {
+        let Context { embedding, domain, candidates, .. } = context;
         let HybridTextSettings { arm_precision, cell_precision, .. } = self.settings;
         let model = &*self.model;
         let place = |effect: &Effect| model.places.get(effect).copied();
@@ -283,7 +288,11 @@ impl HybridText {
             let unseen = of.iter().zip([arm_precision, cell_precision]).filter(|(place, _)| place.is_none());
             covariance[[candidate, candidate]] += unseen.map(|(_, precision)| 1.0 / precision).sum::<f64>();
         }
-        Posterior { mean, covariance }
+        let of_text = self.landmarks.nearness(embedding, self.settings.power()).into_iter().enumerate();
+        let shared = of_text.map(|(number, near)| (Effect::Text(number), near));
+        let shared = shared.chain([(Effect::Domain(domain.clone()), 1.0)]);
+        let common = shared.filter_map(|(effect, value)| Some(value * model.mean[place(&effect)?])).sum();
+        Posterior { common, mean, covariance }
     }
 }
 
@@ -299,13 +308,13 @@ impl Policy for HybridText {
         let HybridTextSettings { scale_start, scale_end, scale_rounds, draws, .. } = self.settings;
         let scale = falling(scale_start, scale_end, scale_rounds, self.rounds);
         let draws = Draws { scale, number: draws, seed, floor: self.floor };
-        self.posterior(&context.domain, &context.candidates).explore(self.name(), context, &draws)
+        self.posterior(context).explore(self.name(), context, &draws)
     }
 
     fn learn(&mut self, round: &LearntRound<'_>) {
         let Some((score, trust)) = round.lesson() else { return };
         let settings = self.settings;
-        let power = settings.landmark_power.try_into().unwrap_or(i32::MAX);
+        let power = settings.power();
         let (most, similarity) = (settings.landmarks, settings.landmark_similarity);
         let text = self.landmarks.learn(&round.context.embedding, most, similarity, power);
         let (action, domain) = (round.action(), round.context.domain.clone());

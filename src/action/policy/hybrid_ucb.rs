@@ -73,7 +73,11 @@ impl Policy for HybridUcb {
         let posterior = self.model.posterior(&context.domain, &context.candidates);
         let posterior = posterior.ok_or(PolicyError::NotFinite { policy: self.name(), what: "posterior" })?;
         let width = |variance: &f64| self.settings.alpha * variance.sqrt();
-        let bounds = posterior.mean.iter().zip(posterior.covariance.diag()).map(|(mean, var)| (*mean, width(var)));
+        let bounds = posterior
+            .mean
+            .iter()
+            .zip(posterior.covariance.diag())
+            .map(|(mean, var)| (posterior.common + mean, width(var)));
         let estimates = Estimates::of_scores(context, bounds);
         estimates.explore(self.name(), |means, widths| optimistic(means, widths, self.floor))
     }

@@ -12,11 +12,14 @@ use crate::{
         cholesky::Cholesky,
         explore::{counted_draws, with_floor},
     },
-    round::Context,
+    round::{Candidate, Context},
 };
 
-/// The candidates' scores in one domain, less what is the same for all of them.
+/// The candidates' scores in one domain.
 pub(super) struct Posterior {
+    /// What is expected of all of them alike: it is told, and cannot change which is best.
+    pub(super) common: f64,
+    /// What is expected of each beyond that.
     pub(super) mean: Array1<f64>,
     pub(super) covariance: Array2<f64>,
 }
@@ -44,7 +47,8 @@ impl Posterior {
         let factor = Cholesky::of(self.covariance.view()).ok_or_else(not_finite)?;
         let utility = Scale::of(context);
         let means = context.candidates.iter().zip(&self.mean);
-        let expected: Vec<f64> = means.map(|(candidate, mean)| utility.mean(candidate, *mean)).collect();
+        let mean = |(candidate, mean): (&Candidate, &f64)| utility.mean(candidate, self.common + mean);
+        let expected: Vec<f64> = means.map(mean).collect();
         let scale = utility.width(draws.scale);
         let mut normals = vec![0.0; expected.len()];
         let pmf = counted_draws(expected.len(), draws.number, draws.seed, |rng, scores| {

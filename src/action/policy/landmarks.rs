@@ -66,7 +66,7 @@ impl Landmarks {
         if self.centres.first().is_some_and(|centre| centre.mean.len() != text.len()) {
             return Vec::new();
         }
-        let mut cosines: Vec<f64> = self.centres.iter().map(|centre| f64::from(centre.cosine(text))).collect();
+        let mut cosines = self.cosines(text);
         let nearest = (0..cosines.len()).max_by(|a, b| cosines[*a].total_cmp(&cosines[*b]));
         match nearest {
             Some(place) if cosines[place] >= similarity || self.centres.len() >= most => {
@@ -78,9 +78,20 @@ impl Landmarks {
             }
             Some(_) | None => {}
         }
-        let near: Vec<f64> = cosines.iter().map(|cosine| cosine.max(0.0).powi(power)).collect();
-        let sum: f64 = near.iter().sum::<f64>() + 1e-9;
-        near.into_iter().map(|near| near / sum).collect()
+        nearness(&cosines, power)
+    }
+
+    /// A text's nearness to each centre as it is now.
+    pub(super) fn nearness(&self, text: &Embedding, power: i32) -> Vec<f64> {
+        let text = text.as_slice();
+        if self.centres.first().is_none_or(|centre| centre.mean.len() != text.len()) {
+            return Vec::new();
+        }
+        nearness(&self.cosines(text), power)
+    }
+
+    fn cosines(&self, text: &[f32]) -> Vec<f64> {
+        self.centres.iter().map(|centre| f64::from(centre.cosine(text))).collect()
     }
 
     /// How many centres there are.
@@ -100,6 +111,12 @@ impl Landmarks {
     }
 }
 
+fn nearness(cosines: &[f64], power: i32) -> Vec<f64> {
+    let near: Vec<f64> = cosines.iter().map(|cosine| cosine.max(0.0).powi(power)).collect();
+    let sum: f64 = near.iter().sum::<f64>() + 1e-9;
+    near.into_iter().map(|near| near / sum).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +131,7 @@ mod tests {
         assert!(near[1] > 0.99 && near.len() == 2, "{near:?}");
         let between = landmarks.learn(&text(0.7, 0.7, 0.0), 2, 0.5, 6);
         assert!(between.iter().all(|near| *near > 0.2), "{between:?}");
+        assert_eq!(landmarks.nearness(&text(0.0, 1.0, 0.0), 6).len(), 2);
         // There is no room for a third.
         assert_eq!(landmarks.learn(&text(0.0, 0.0, 1.0), 2, 0.5, 6).len(), 2);
         assert!(landmarks.is_sound());

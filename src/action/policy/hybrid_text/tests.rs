@@ -13,6 +13,11 @@ fn teach(policy: &mut HybridText, domain: usize, arm: usize, text: [f32; 3], sco
     context.embedding.as_slice().iter().map(|x| f64::from(*x)).collect()
 }
 
+/// A context whose embedding is another model's, so that the domain alone is common to the arms.
+fn of_domain(domain: &str) -> Context {
+    Context { domain: Domain::new(domain).unwrap(), ..context(4) }
+}
+
 fn text(number: usize) -> [f32; 3] {
     let angle = number as f32 * 0.7;
     [angle.cos().abs(), angle.sin().abs(), 0.2 * (number % 5) as f32]
@@ -59,14 +64,17 @@ fn dense(weights: &[f64], number: usize, domain: usize) -> Posterior {
     let covariance = Cholesky::of(precision.view()).unwrap().inverse();
     let mut pick = Array2::zeros((arms, size));
     (0..arms).for_each(|arm| own(domain, arm).iter().for_each(|column| pick[[arm, *column]] = 1.0));
-    Posterior { mean: pick.dot(&covariance.dot(&moment)), covariance: pick.dot(&covariance).dot(&pick.t()) }
+    let effects = covariance.dot(&moment);
+    let covariance = pick.dot(&covariance).dot(&pick.t());
+    Posterior { common: effects[domain], mean: pick.dot(&effects), covariance }
 }
 
 fn agree(policy: &HybridText, weights: &[f64], number: usize, tolerance: f64) {
     for domain in 0..3 {
-        let solved = policy.posterior(&Domain::new(format!("domain-{domain}")).unwrap(), &context(4).candidates);
+        let solved = policy.posterior(&of_domain(&format!("domain-{domain}")));
         let dense = dense(weights, number, domain);
         assert!((&solved.mean - &dense.mean).iter().all(|e| e.abs() < tolerance), "{} {}", solved.mean, dense.mean);
+        assert!((solved.common - dense.common).abs() < tolerance, "{} {}", solved.common, dense.common);
         assert!((&solved.covariance - &dense.covariance).iter().all(|e| e.abs() < tolerance));
     }
 }
@@ -131,6 +139,6 @@ fn the_model_is_bounded_and_arms_beyond_it_are_still_told_apart() {
         teach(&mut policy, domain, domain % 3, text(domain), (domain % 3) as f64 / 2.0);
     }
     assert_eq!(policy.model.dimensions(), DIMENSIONS_MAX);
-    let posterior = policy.posterior(&Domain::new("never-seen").unwrap(), &context(4).candidates);
+    let posterior = policy.posterior(&of_domain("never-seen"));
     assert!(posterior.mean[2] > posterior.mean[0] + 0.2, "{}", posterior.mean);
 }
