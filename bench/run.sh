@@ -53,7 +53,7 @@ if wants regret; then
     done
     replay regret --reward 1,0 --seeds 5 "${all[@]}"
     # Five orders differ by tens from five others.
-    replay regret_40 --reward 1,0 --seeds 40 --policy ensemble --policy hybrid_text --policy hybrid_linear --policy domain_prior
+    replay regret_20 --reward 1,0 --seeds 20 --policy ensemble --policy hybrid_text
     venv=$(mktemp -d)
     if python3 -m venv "$venv" && "$venv/bin/pip" --quiet install vowpalwabbit==9.11.9 numpy; then
         "$venv/bin/python" bench/regret/vw.py "$data" 5 | tee "$out/regret_vw.txt"
