@@ -51,7 +51,9 @@ async fn a_card_is_put_on_trial_promoted_and_rolled_back_while_tasks_flow() {
     served.learnt(80).await;
     let trial = policies(&served).await["shadow"].clone();
     assert_eq!(trial["rounds"], 40);
-    assert!(trial["shadow_reward"].as_f64() >= trial["champion_reward"].as_f64(), "{trial}");
+    // Costs differ a little from answer to answer, and the two means weigh them differently.
+    let [shadow, champion] = ["shadow_reward", "champion_reward"].map(|key| trial[key].as_f64().unwrap());
+    assert!(shadow > champion - 1e-3, "{trial}");
 
     let (status, report) = served.post("/v1/policies/promote", &json!({"card": "steady"})).await;
     assert_eq!((status, &report["shadow"]), (200, &Value::Null), "a promoted policy's trial is over: {report}");
