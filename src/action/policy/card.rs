@@ -171,6 +171,18 @@ impl Checks {
         self.number("l2", l2, 1e-6, 1e6);
         self.number("prior_mean", prior_mean, 0.0, 1.0);
     }
+
+    /// Numbers that have to be above 0.
+    pub(super) fn positive<const N: usize>(&mut self, numbers: [(&str, f64); N]) {
+        numbers.into_iter().for_each(|(key, value)| self.number(key, value, TINY, LARGE));
+    }
+
+    /// How a joint model is explored by posterior draws.
+    pub(super) fn draws(&mut self, scale_start: f64, scale_end: f64, draws: u32) {
+        self.number("scale_start", scale_start, 0.0, 100.0);
+        self.number("scale_end", scale_end, 0.0, 100.0);
+        self.number("draws", draws.into(), 1.0, 4096.0);
+    }
 }
 
 impl Default for PolicySettings {

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::{
     Action, Opinion, Policy, PolicyError, Standings,
-    card::{Checks, LARGE, TINY},
+    card::Checks,
     joint::{Draws, Posterior, falling},
     learns_with::learns_with,
     standings::Cell,
@@ -87,13 +87,13 @@ struct DomainPart {
 
 impl HybridLinearSettings {
     pub(super) fn check(&self, checks: &mut Checks) {
-        checks.number("domain_precision", self.domain_precision, TINY, LARGE);
-        checks.number("arm_precision", self.arm_precision, TINY, LARGE);
-        checks.number("cell_precision", self.cell_precision, TINY, LARGE);
-        checks.number("noise", self.noise, TINY, LARGE);
-        checks.number("scale_start", self.scale_start, 0.0, 100.0);
-        checks.number("scale_end", self.scale_end, 0.0, 100.0);
-        checks.number("draws", self.draws.into(), 1.0, 4096.0);
+        checks.positive([
+            ("domain_precision", self.domain_precision),
+            ("arm_precision", self.arm_precision),
+            ("cell_precision", self.cell_precision),
+            ("noise", self.noise),
+        ]);
+        checks.draws(self.scale_start, self.scale_end, self.draws);
     }
 }
 

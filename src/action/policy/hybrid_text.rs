@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::{
     Action, LearntRound, Opinion, Policy, PolicyError, StateError, action_of,
-    card::{Checks, LARGE, TINY},
+    card::Checks,
     joint::{Draws, Posterior, falling},
     landmarks::Landmarks,
     state::{read, write},
@@ -139,14 +139,14 @@ struct Stored {
 
 impl HybridTextSettings {
     pub(super) fn check(&self, checks: &mut Checks) {
-        checks.number("domain_precision", self.domain_precision, TINY, LARGE);
-        checks.number("text_precision", self.text_precision, TINY, LARGE);
-        checks.number("arm_precision", self.arm_precision, TINY, LARGE);
-        checks.number("cell_precision", self.cell_precision, TINY, LARGE);
-        checks.number("noise", self.noise, TINY, LARGE);
-        checks.number("scale_start", self.scale_start, 0.0, 100.0);
-        checks.number("scale_end", self.scale_end, 0.0, 100.0);
-        checks.number("draws", self.draws.into(), 1.0, 4096.0);
+        checks.positive([
+            ("domain_precision", self.domain_precision),
+            ("text_precision", self.text_precision),
+            ("arm_precision", self.arm_precision),
+            ("cell_precision", self.cell_precision),
+            ("noise", self.noise),
+        ]);
+        checks.draws(self.scale_start, self.scale_end, self.draws);
         checks.number("landmarks", self.landmarks as f64, 0.0, 64.0);
         checks.number("landmark_similarity", self.landmark_similarity, 0.0, 1.0);
         checks.number("landmark_power", self.landmark_power.into(), 1.0, 64.0);
