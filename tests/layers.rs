@@ -34,7 +34,7 @@ const MAY_IMPORT: [(&str, &[&str]); 18] = [
     ),
     ("dashboard", &["router", "round", "telemetry", "regret"]),
     ("api", &["router", "round", "telemetry", "regret", "dashboard"]),
-    ("config", &["round", "arms", "feedback", "journal", "action", "memory", "context"]),
+    ("config", &["round", "arms", "feedback", "journal", "action", "memory", "context", "router", "api"]),
     ("lib.rs", &[]),
     ("main.rs", &["cli"]),
 ];

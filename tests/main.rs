@@ -5,9 +5,12 @@ mod bad_input;
 mod commands;
 mod durability;
 mod layers;
+#[path = "../src/feedback/verifier/tests/liar.rs"]
+mod liar;
 mod memory;
 mod policies;
 mod routes;
 mod served;
 mod streams;
+mod verifiers;
 mod workers;

@@ -3,6 +3,7 @@
 //! Handlers check and translate; the router does the work. Every error is an RFC 9457 problem document that says
 //! what to do.
 
+mod admin;
 mod arms;
 mod decisions;
 mod events;
@@ -16,6 +17,7 @@ mod regret;
 mod request;
 mod stream;
 mod tasks;
+mod verifiers;
 
 use std::{sync::Arc, time::Instant};
 
@@ -32,8 +34,13 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::{dashboard, router::Router, telemetry::Metric};
+use crate::{
+    dashboard,
+    router::{COMPONENT_BYTES_MAX, Router},
+    telemetry::Metric,
+};
 
+pub use admin::AdminKey;
 pub use problem::Problem;
 
 /// Limits of the HTTP surface.
@@ -63,6 +70,8 @@ pub struct ApiState {
     pub router: Arc<Router>,
     /// Limits.
     pub limits: ApiLimits,
+    /// Needed for what changes the router, where there is one.
+    pub admin_key: Option<AdminKey>,
     /// Renders the metrics, where a recorder is installed.
     pub metrics: Option<PrometheusHandle>,
     /// Set by a run of known length.
@@ -86,24 +95,11 @@ pub fn routes(state: ApiState) -> Routes {
         .route("/v1/memory", get(memory::stats))
         .route("/v1/memory/search", get(memory::search))
         .route("/v1/memory/entries/{seq}", get(memory::entry))
-        .route("/v1/memory/snapshots", get(memory::list).post(memory::create))
-        .route("/v1/memory/snapshots/{name}/verify", post(memory::verify))
-        .route("/v1/memory/snapshots/{name}/restore", post(memory::restore))
-        .route("/v1/arms", get(arms::list).post(arms::add))
-        .route("/v1/arms/{*arm}", routing::patch(arms::patch).delete(arms::remove))
-        .route("/v1/policies", get(policies::list))
-        .route("/v1/policies/promote", post(policies::promote))
-        .route("/v1/policies/shadow", post(policies::shadow))
-        .route("/v1/policies/rollback", post(policies::roll_back))
         .route("/healthz", get(ops::healthz))
         .route("/readyz", get(ops::readyz))
         .route("/metrics", get(ops::metrics))
         .layer(DefaultBodyLimit::max(limit))
-        // A snapshot is large; its size is limited while it is read.
-        .route(
-            "/v1/memory/snapshots/{name}",
-            get(memory::download).put(memory::upload).delete(memory::delete).layer(DefaultBodyLimit::disable()),
-        )
+        .merge(admin_routes(&state))
         // A stream may be of any length; its lines are limited one by one.
         .route("/v1/tasks/stream", post(stream::run).layer(DefaultBodyLimit::disable()))
         .merge(dashboard::routes())
@@ -113,6 +109,33 @@ pub fn routes(state: ApiState) -> Routes {
         .layer(middleware::from_fn(count))
         .layer(CatchPanicLayer::custom(problem::panicked))
         .with_state(state)
+}
+
+/// The routes that change the router.
+fn admin_routes(state: &ApiState) -> Routes<ApiState> {
+    let verifier = get(verifiers::show).put(verifiers::install).patch(verifiers::patch).delete(verifiers::remove);
+    Routes::new()
+        .route("/v1/memory/snapshots", get(memory::list).post(memory::create))
+        .route("/v1/memory/snapshots/{name}/verify", post(memory::verify))
+        .route("/v1/memory/snapshots/{name}/restore", post(memory::restore))
+        .route("/v1/arms", get(arms::list).post(arms::add))
+        .route("/v1/arms/{*arm}", routing::patch(arms::patch).delete(arms::remove))
+        .route("/v1/policies", get(policies::list))
+        .route("/v1/policies/promote", post(policies::promote))
+        .route("/v1/policies/shadow", post(policies::shadow))
+        .route("/v1/policies/rollback", post(policies::roll_back))
+        .route("/v1/domains", get(verifiers::sets))
+        .route("/v1/domains/{domain}/dry-run", post(verifiers::dry_run))
+        .route("/v1/domains/{domain}/verifiers", get(verifiers::list))
+        .route("/v1/domains/{domain}/verifiers/{name}/rollback", post(verifiers::roll_back))
+        .layer(DefaultBodyLimit::max(state.limits.body_bytes_max))
+        .route("/v1/domains/{domain}/verifiers/{name}", verifier.layer(DefaultBodyLimit::max(COMPONENT_BYTES_MAX)))
+        // A snapshot is large; its size is limited while it is read.
+        .route(
+            "/v1/memory/snapshots/{name}",
+            get(memory::download).put(memory::upload).delete(memory::delete).layer(DefaultBodyLimit::disable()),
+        )
+        .route_layer(middleware::from_fn_with_state(state.clone(), admin::require))
 }
 
 async fn count(request: Request, next: Next) -> Response {

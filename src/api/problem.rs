@@ -12,7 +12,10 @@ use serde_json::{Map, Value};
 
 use crate::{
     round::{Invalid, MaskReason, Masked},
-    router::{CatalogueError, EmbeddingError, JournalError, MemoryError, RouterError, SnapshotError},
+    router::{
+        CatalogueError, ComponentError, EmbeddingError, JournalError, MemoryError, RegistryError, RouterError,
+        SnapshotError,
+    },
 };
 
 /// A problem document, boxed since it travels in every handler's result.
@@ -140,6 +143,10 @@ impl From<RouterError> for Problem {
             RouterError::Journal(error) => journal(&error, detail),
             RouterError::Memory(error) => memory(&error, detail),
             RouterError::Snapshot(error) => error.into(),
+            RouterError::Verifier(error) => verifier(&error, detail),
+            RouterError::Overloaded { .. } => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "Too many tasks are waiting", detail)
+            }
             RouterError::Internal(_) => Problem::internal(&detail),
         }
     }
@@ -155,6 +162,34 @@ fn arm(error: &CatalogueError, detail: String) -> Problem {
             let by_task = |masked: &Masked| matches!(masked.why, MaskReason::Lacks(_) | MaskReason::TooDear);
             let status = if masked.iter().any(by_task) { unprocessable } else { StatusCode::SERVICE_UNAVAILABLE };
             Problem::new(status, "no-eligible-arm", "No arm may be chosen for the task", detail)
+        }
+    }
+}
+
+fn verifier(error: &RegistryError, detail: String) -> Problem {
+    let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
+    match error {
+        RegistryError::Refused { source, .. } => {
+            Problem::new(unprocessable, "invalid-verifier", "The component cannot be a verifier", detail)
+                .with("reason", source.code())
+        }
+        RegistryError::Unknown { .. } | RegistryError::Component { source: ComponentError::Unknown { .. }, .. } => {
+            Problem::new(StatusCode::NOT_FOUND, "unknown-verifier", "There is no such verifier", detail)
+        }
+        RegistryError::Component { source: ComponentError::NotBuilt { .. }, .. } => {
+            Problem::new(StatusCode::CONFLICT, "verifier-not-built", "The verifier is not built yet", detail)
+        }
+        RegistryError::Component { source: ComponentError::File { reason, .. }, .. }
+            if reason.kind() == std::io::ErrorKind::StorageFull =>
+        {
+            storage_full("The disk is full, so nothing was installed", detail)
+        }
+        RegistryError::Component { source: ComponentError::File { .. } | ComponentError::Damaged { .. }, .. } => {
+            Problem::internal(&detail)
+        }
+        RegistryError::Last(_) => Problem::new(StatusCode::CONFLICT, "last-verifier", "One must be left", detail),
+        RegistryError::NoVersion { .. } => {
+            Problem::new(StatusCode::CONFLICT, "no-such-version", "There is no such version", detail)
         }
     }
 }

@@ -32,13 +32,16 @@ pub(super) struct Where {
 pub(super) struct Running {
     client: Client,
     url: String,
+    // Sent with what changes the daemon.
+    admin_key: Option<String>,
 }
 
 impl Running {
     /// The daemon at an address.
     pub fn at(url: &str) -> Result<Self> {
         let client = Client::builder().build().context("the HTTP client cannot start")?;
-        Ok(Self { client, url: url.trim_end_matches('/').to_owned() })
+        let admin_key = std::env::var("POINTSMAN_ADMIN_KEY").ok().filter(|key| !key.is_empty());
+        Ok(Self { client, url: url.trim_end_matches('/').to_owned(), admin_key })
     }
 
     /// The daemon that was named, or that has the data folder.
@@ -81,7 +84,11 @@ impl Running {
         path: &str,
         fill: impl FnOnce(reqwest::RequestBuilder) -> reqwest::RequestBuilder,
     ) -> Result<Response> {
-        let request = fill(self.client.request(method, format!("{}{path}", self.url)));
+        let reads = method == Method::GET;
+        let mut request = fill(self.client.request(method, format!("{}{path}", self.url)));
+        if let Some(key) = self.admin_key.as_ref().filter(|_| !reads) {
+            request = request.bearer_auth(key);
+        }
         let response = request.send().await.map_err(|error| anyhow!("no daemon answers at {}: {error}", self.url))?;
         let status = response.status();
         if status.is_success() {
@@ -103,7 +110,7 @@ struct Refused {
 }
 
 /// Percent-encodes what may stand in a query.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),

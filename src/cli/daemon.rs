@@ -9,7 +9,7 @@ use pointsman::{
     arms::Catalogue,
     config::{Config, check_arm},
     context::embedding::{EmbeddingPool, EmbeddingSettings},
-    feedback::verifier::{Registry, Sandbox},
+    feedback::verifier::{Components, Registry, Sandbox},
     memory::{EdgeMemory, Memory, MemoryError, ServerMemory, ServerSettings, Shape},
     router::{ArmMaker, Opened, Router, RouterError, RouterParts, RouterSettings, Trust},
     telemetry,
@@ -56,6 +56,7 @@ impl Daemon {
                 card: config.policy_card.clone(),
                 policy: config.policy.clone(),
                 cards: Some(config.policy_cards.clone()),
+                judge: config.judge.clone(),
             };
             let opened = Router::open(parts, settings, |done, total| {
                 bar.set_length(total);
@@ -80,6 +81,7 @@ impl Daemon {
                 line_bytes_max: config.line_bytes_max,
                 stream_concurrency: config.stream_concurrency,
             },
+            admin_key: config.admin_key,
             metrics: Some(metrics),
             progress: Arc::new(ArcSwapOption::empty()),
             stopping: CancellationToken::new(),
@@ -141,7 +143,9 @@ async fn parts(config: &Config, folders: &Folders, data: &DataFolder) -> Result<
     let files = models::find_or_fetch(folders, &embedding)?;
     let embedder = EmbeddingPool::start(files, &embedding)?;
     let sandbox = Arc::new(Sandbox::new(config.sandbox, Some(&folders.cache.join("verifiers")))?);
-    let registry = Registry::load(sandbox, &config.default_verifiers, &config.domains)?;
+    let own = config.domains.iter().filter_map(|(domain, own)| Some((domain.clone(), own.clone()?))).collect();
+    let components = Components::new(data.verifiers());
+    let registry = Registry::load(sandbox, components, &config.default_verifiers, &own)?;
     let memory_shape =
         Shape { model: embedder.model_id().into(), dimension: embedder.dimension(), cap: config.memory_cap };
     let (memory, place) = match open_memory(config, data, &memory_shape).await {

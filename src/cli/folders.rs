@@ -98,6 +98,11 @@ impl DataFolder {
         self.path.join("policy.state.json")
     }
 
+    /// The components that were handed in.
+    pub(super) fn verifiers(&self) -> PathBuf {
+        self.path.join("verifiers")
+    }
+
     /// Memory's snapshots.
     pub(super) fn snapshots(&self) -> SnapshotStore {
         SnapshotStore::new(self.path.join("memory_snapshots"))

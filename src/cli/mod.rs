@@ -14,6 +14,7 @@ mod progress;
 mod replay;
 mod serve;
 mod train;
+mod verify;
 mod workers;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -64,6 +65,8 @@ enum Command {
     Policy(policy::PolicyArguments),
     /// Say why a decision took its arm.
     Explain(explain::ExplainArguments),
+    /// Write, build, check, run and install verifiers.
+    Verify(verify::VerifyArguments),
     /// Look into memory, snapshot, move and rebuild it.
     Memory(memory::MemoryArguments),
 }
@@ -97,6 +100,7 @@ pub fn run() -> ExitCode {
             Command::Models(arguments) => models::run(arguments, &folders),
             Command::Policy(arguments) => policy::run(arguments, &folders).await,
             Command::Explain(arguments) => explain::run(arguments, &folders).await,
+            Command::Verify(arguments) => verify::run(arguments, &folders).await,
             Command::Memory(arguments) => memory::run(arguments, &folders).await,
         }
     });

@@ -16,3 +16,8 @@ fn styled(bar: ProgressBar, template: &str, what: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     bar.with_style(style).with_message(what.to_owned())
 }
+
+/// A count of unknown length.
+pub(super) fn spinner(what: &str) -> ProgressBar {
+    styled(ProgressBar::new_spinner(), "{spinner} {msg} {pos} {per_sec}", what)
+}

@@ -1,5 +1,7 @@
 //! From raw to checked: collects every problem before it gives up.
 
+mod verifiers;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -15,13 +17,13 @@ use crate::{
     action::policy::lay_over,
     arms::Prices,
     context::embedding::KnownModel,
-    feedback::verifier::{SandboxLimits, VerifierSpec, first_party},
+    feedback::verifier::{SandboxLimits, VerifierSpec},
     memory::{ApiKey, ServerSettings},
     round::{ArmId, Domain, RewardWeights, TenantId},
 };
 
 const DEFAULTS: &str = include_str!("defaults.toml");
-const SECTIONS: [&str; 12] = [
+const SECTIONS: [&str; 13] = [
     "server",
     "journal",
     "memory",
@@ -32,6 +34,7 @@ const SECTIONS: [&str; 12] = [
     "feedback",
     "tenants",
     "verifiers",
+    "judge",
     "domains",
     "arms",
 ];
@@ -139,6 +142,8 @@ impl Checker<'_> {
         let verifiers: Option<raw::Verifiers> = self.section("verifiers");
         let domains = self.domains();
         let arms = self.arms(&domains);
+        let judge = self.judge(&arms, &domains);
+        let admin_key = server.as_ref().and_then(|server| self.admin_key(&server.admin_key_env));
         let listen = server.as_ref().and_then(|server| self.server(server));
         if let Some(embedding) = &embedding {
             self.embedding(embedding);
@@ -156,13 +161,12 @@ impl Checker<'_> {
             self.problems.add(error.field, error.problem);
         }
         let trust = feedback.map(|feedback| self.trust(feedback));
+        if let Some(verifiers) = &verifiers {
+            self.limits(verifiers);
+        }
         let default_verifiers = verifiers.as_ref().map(|raw| self.verifier_set("verifiers.default", &raw.default));
         let (server, journal, memory, embedding) = (server?, journal?, memory?, embedding?);
         let (context, policy, reward, verifiers) = (context?, policy?, reward?, verifiers?);
-        let domains = domains
-            .into_iter()
-            .map(|(domain, own)| Some((domain, own.or_else(|| default_verifiers.clone())?)))
-            .collect::<Option<_>>()?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Some(Config {
             base: self.base.to_path_buf(),
@@ -171,6 +175,7 @@ impl Checker<'_> {
             line_bytes_max: server.line_bytes_max,
             stream_concurrency: server.stream_concurrency,
             shutdown_ms: server.shutdown_ms,
+            admin_key,
             synchronous: journal.synchronous,
             memory_cap: memory.cap,
             memory_server,
@@ -194,7 +199,9 @@ impl Checker<'_> {
                 deadline_ms: verifiers.deadline_ms,
                 memory_bytes: verifiers.memory_bytes,
                 concurrency: cores,
+                queue_max: verifiers.queue_max,
             },
+            judge,
             default_verifiers: default_verifiers?,
             domains,
             arms,
@@ -334,47 +341,6 @@ impl Checker<'_> {
             Some(_) => self.problems.add("domains", "must be tables, such as [domains.math]"),
         }
         domains
-    }
-
-    fn verifier_set(&mut self, key: &str, set: &[raw::Verifier]) -> Vec<VerifierSpec> {
-        let mut names = BTreeSet::new();
-        let mut specs = Vec::with_capacity(set.len());
-        self.problems.require(!set.is_empty(), key, "must name at least one verifier, or nothing is ever learnt");
-        for (index, verifier) in set.iter().enumerate() {
-            let key = format!("{key}[{index}]");
-            if !(verifier.weight > 0.0 && verifier.weight <= 1_000.0) {
-                self.problems.add(format!("{key}.weight"), "must be above 0 and at most 1000");
-            }
-            if !names.insert(verifier.name.clone()) {
-                self.problems.add(format!("{key}.name"), format!("{:?} is named twice", verifier.name));
-            }
-            let component = verifier.component.as_ref().map(|path| self.base.join(path));
-            match &component {
-                Some(path) if !path.is_file() => {
-                    self.problems.add(format!("{key}.component"), format!("{} is not a file", path.display()));
-                }
-                None if first_party(&verifier.name).is_none() => {
-                    let advice = format!(
-                        "{:?} is not answer, json or rules; name one of them, or give `component = FILE`",
-                        verifier.name
-                    );
-                    self.problems.add(format!("{key}.name"), advice);
-                }
-                Some(_) | None => {}
-            }
-            let config = verifier.config.as_ref().map_or_else(|| Ok("{}".into()), serde_json::to_string);
-            match config {
-                Ok(config) => specs.push(VerifierSpec {
-                    name: verifier.name.clone(),
-                    component,
-                    weight: verifier.weight,
-                    gate: verifier.gate,
-                    config,
-                }),
-                Err(error) => self.problems.add(format!("{key}.config"), error.to_string()),
-            }
-        }
-        specs
     }
 
     fn arms(&mut self, domains: &BTreeMap<Domain, Option<Vec<VerifierSpec>>>) -> Vec<ArmConfig> {

@@ -13,12 +13,14 @@ use std::{
 };
 
 use crate::{
+    api::AdminKey,
     arms::Prices,
     context::embedding::Pooling,
     feedback::verifier::{SandboxLimits, VerifierSpec},
     journal::Synchronous,
     memory::ServerSettings,
     round::{ArmId, Capability, Domain, RewardWeights, TenantId},
+    router::JudgeSettings,
 };
 
 pub use check::{Problem, Problems, check, check_arm};
@@ -38,6 +40,8 @@ pub struct Config {
     pub stream_concurrency: usize,
     /// How long running rounds may take to finish at shutdown, in milliseconds.
     pub shutdown_ms: u64,
+    /// The key for what changes the router; without one every client may.
+    pub admin_key: Option<AdminKey>,
     /// What durable means.
     pub synchronous: Synchronous,
     /// Entries that memory keeps.
@@ -76,10 +80,12 @@ pub struct Config {
     pub reward: RewardWeights,
     /// What one verification may use.
     pub sandbox: SandboxLimits,
+    /// The model that judges answers, if one is to.
+    pub judge: Option<JudgeSettings>,
     /// Verifiers of the domains without a set of their own.
     pub default_verifiers: Vec<VerifierSpec>,
-    /// The domains and their verifiers.
-    pub domains: BTreeMap<Domain, Vec<VerifierSpec>>,
+    /// The domains and their own verifiers; those without have the default ones.
+    pub domains: BTreeMap<Domain, Option<Vec<VerifierSpec>>>,
     /// The arms.
     pub arms: Vec<ArmConfig>,
 }

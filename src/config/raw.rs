@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::{
     context::embedding::Pooling,
     journal::Synchronous,
-    round::{Capability, RewardWeights},
+    round::{Capability, OnError, RewardWeights},
 };
 
 #[derive(Debug, Clone, Deserialize)]
@@ -21,6 +21,7 @@ pub(super) struct Server {
     pub line_bytes_max: usize,
     pub stream_concurrency: usize,
     pub shutdown_ms: u64,
+    pub admin_key_env: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -121,10 +122,27 @@ pub(super) type Reward = RewardWeights;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct Judge {
+    pub arm: String,
+    #[serde(default)]
+    pub rubric: Option<String>,
+    #[serde(default = "whole")]
+    pub share: f64,
+    #[serde(default)]
+    pub domains: Option<Vec<String>>,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Verifiers {
     pub fuel: u64,
     pub deadline_ms: u32,
     pub memory_bytes: usize,
+    pub queue_max: usize,
     pub default: Vec<Verifier>,
 }
 
@@ -137,6 +155,8 @@ pub(super) struct Verifier {
     pub weight: f64,
     #[serde(default)]
     pub gate: bool,
+    #[serde(default)]
+    pub on_error: OnError,
     #[serde(default)]
     pub config: Option<toml::Table>,
 }

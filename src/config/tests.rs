@@ -24,7 +24,7 @@ fn the_defaults_and_one_arm_are_enough() {
 #[test]
 fn the_example_file_is_right() {
     let text = include_str!("../../pointsman.example.toml");
-    check(text, Path::new("."), &|_| Some("key".into())).unwrap();
+    check(text, Path::new("."), &|_| Some("a-key-of-some-length".into())).unwrap();
 }
 
 #[test]
@@ -83,6 +83,15 @@ fn keys_are_never_shown() {
     model = "m"
     api_key_env = "KEY"
     "#;
-    let config = check(text, Path::new("."), &|_| Some("hunter2".into())).unwrap();
+    let config = check(text, Path::new("."), &|_| Some("hunter2-hunter2-hunter2".into())).unwrap();
+    assert!(config.admin_key.is_some());
     assert!(!format!("{config:?}").contains("hunter2"));
+}
+
+#[test]
+fn a_short_admin_key_is_refused_and_none_is_no_problem() {
+    let refused = check(GOOD, Path::new("."), &|_| Some("hunter2".into())).unwrap_err();
+    assert_eq!(refused.0[0].key, "server.admin_key_env");
+    assert!(!refused.to_string().contains("hunter2"));
+    assert!(check(GOOD, Path::new("."), &no_env).unwrap().admin_key.is_none());
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::round::{
-    ArmId, ArmPatch, Candidate, Channel, Context, Decision, DecisionId, Embedding, Feedback, Masked, Neighbour,
-    Outcome, Recall, Taken, Task,
+    ArmId, ArmPatch, Candidate, Channel, Context, Decision, DecisionId, Domain, Embedding, Feedback, Masked, Neighbour,
+    Outcome, Recall, Taken, Task, VerifierChange, VerifierName,
 };
 
 /// One event. Fields are only ever added, with a default, so that old journals stay readable.
@@ -46,6 +46,15 @@ pub enum Event {
         /// Which one, and why.
         change: PolicyChange,
     },
+    /// A verifier of a domain came, changed or left.
+    VerifierChanged {
+        /// The domain; none is the set of all domains without one of their own.
+        domain: Option<Domain>,
+        /// The verifier.
+        verifier: VerifierName,
+        /// What became of it.
+        change: VerifierChange,
+    },
     /// An arm came, changed or left.
     ArmChanged {
         /// The arm.
@@ -62,7 +71,10 @@ impl Event {
             Self::Decided { decision, .. } => Some(decision.id),
             Self::Ran { outcome } => Some(outcome.decision_id),
             Self::Judged { feedback } => Some(feedback.decision_id),
-            Self::MemoryRestored { .. } | Self::PolicyChanged { .. } | Self::ArmChanged { .. } => None,
+            Self::MemoryRestored { .. }
+            | Self::PolicyChanged { .. }
+            | Self::VerifierChanged { .. }
+            | Self::ArmChanged { .. } => None,
         }
     }
 }
@@ -158,6 +170,9 @@ pub(super) const RESTORED: &str = "memory:";
 pub(super) const POLICY: &str = "policy:";
 /// Starts those of changed arms.
 pub(super) const ARM: &str = "arm:";
+
+/// Starts those of changed verifiers.
+pub(super) const VERIFIER: &str = "verifier:";
 
 /// The only model there was before the journal named it.
 pub(super) const FIRST_MODEL: &str = "all-MiniLM-L6-v2";
@@ -261,6 +276,7 @@ impl NewEvent {
             Event::MemoryRestored { .. } => Some(format!("{RESTORED}{}", DecisionId::generate())),
             Event::PolicyChanged { .. } => Some(format!("{POLICY}{}", DecisionId::generate())),
             Event::ArmChanged { .. } => Some(format!("{ARM}{}", DecisionId::generate())),
+            Event::VerifierChanged { .. } => Some(format!("{VERIFIER}{}", DecisionId::generate())),
         }
     }
 

@@ -19,13 +19,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Appended, ArmChange, Committed, Decided, Event, JournalError, NewEvent, PolicyChange, Restored, Stored,
-    event::{ARM, FIRST_MODEL, POLICY, RESTORED},
+    event::{ARM, FIRST_MODEL, POLICY, RESTORED, VERIFIER},
     writer::{self, Append},
 };
-use crate::round::{ArmId, DecisionId, Embedding, IdempotencyKey, Task};
+use crate::round::{ArmId, DecisionId, Domain, Embedding, IdempotencyKey, Task, VerifierChange, VerifierName};
 
 /// The newest format that this version reads and the one that it writes.
-const FORMAT: i64 = 3;
+const FORMAT: i64 = 4;
 
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS events(
@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS reembedded(
     embedding   BLOB NOT NULL,
     PRIMARY KEY (seq, model)
 ) STRICT, WITHOUT ROWID;
-PRAGMA user_version = 3;
+PRAGMA user_version = 4;
 ";
 
 /// Events with the embedding of the journal's model, if there is one.
@@ -224,6 +224,17 @@ impl Journal {
         let changes = self.named(ARM).await?.into_iter();
         Ok(changes
             .filter_map(|event| if let Event::ArmChanged { arm, change } = event { Some((arm, change)) } else { None })
+            .collect())
+    }
+
+    /// All changes of verifiers, oldest first.
+    pub async fn verifier_changes(&self) -> Result<Vec<(Option<Domain>, VerifierName, VerifierChange)>, JournalError> {
+        let changes = self.named(VERIFIER).await?.into_iter();
+        Ok(changes
+            .filter_map(|event| match event {
+                Event::VerifierChanged { domain, verifier, change } => Some((domain, verifier, change)),
+                _ => None,
+            })
             .collect())
     }
 

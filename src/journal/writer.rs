@@ -145,6 +145,7 @@ async fn try_insert(
         | Event::Judged { .. }
         | Event::MemoryRestored { .. }
         | Event::PolicyChanged { .. }
+        | Event::VerifierChanged { .. }
         | Event::ArmChanged { .. } => None,
     };
     let result = sqlx::query(

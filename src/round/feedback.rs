@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DecisionId, Score};
+use super::{DecisionId, OnError, Score};
 
 /// What a decision's answer was worth, from one source. Idempotent by (decision, source).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,6 +97,9 @@ pub struct Verdict {
     pub weight: f64,
     /// Whether a score of 0 forces the whole to 0.
     pub gate: bool,
+    /// What its errors mean.
+    #[serde(default, skip_serializing_if = "OnError::is_default")]
+    pub on_error: OnError,
     /// What it looked at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signals: Vec<Signal>,
@@ -119,7 +122,7 @@ pub enum VerdictStatus {
     NotApplicable,
     /// The task's metadata is malformed: it leaves the sum.
     InvalidTask,
-    /// The verifier itself failed or lied: it leaves the sum and is counted.
+    /// The verifier itself failed or lied; `on_error` says what that means, and it is counted.
     Error,
     /// Checking this answer overran a limit: it scores 0.
     LimitExceeded,

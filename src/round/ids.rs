@@ -99,6 +99,12 @@ name!(
     |c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c)
 );
 
+name!(
+    /// A verifier of a domain's set, such as `answer` or `must-cite`.
+    VerifierName, "verifier", 64, "lower-case letters, digits and . _ -",
+    |c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c)
+);
+
 impl TaskId {
     /// A fresh, time-ordered id.
     pub fn generate() -> Self {

@@ -11,15 +11,19 @@ mod ids;
 mod outcome;
 mod task;
 mod unit;
+mod verifier;
 
 pub use arm::ArmPatch;
 pub use context::{ArmFeatures, Candidate, Context, Embedding, MaskReason, Masked, Neighbour, Recall, Taken, TriedArm};
 pub use decision::{Decision, PolicyRef, Probability, Reason, ShadowView, VoterView};
 pub use feedback::{Channel, Feedback, FeedbackSource, Signal, Verdict, VerdictStatus};
-pub use ids::{ArmId, Capability, DecisionId, Domain, IdempotencyKey, SessionId, TaskId, TenantId};
+pub use ids::{ArmId, Capability, DecisionId, Domain, IdempotencyKey, SessionId, TaskId, TenantId, VerifierName};
 pub use outcome::{Call, CallStatus, Outcome, OutcomeStatus};
 pub use task::{Constraints, Message, Metadata, PROMPT_BYTES_MAX, Task};
 pub use unit::{Mode, Propensity, RewardWeights, Score};
+pub use verifier::{
+    ComponentSource, OnError, VerifierChange, VerifierPatch, VerifierSettings, VerifierVersion, VersionOrigin,
+};
 
 /// Why a record was refused. The text says what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -72,6 +72,21 @@ pub struct Constraints {
 }
 
 impl Task {
+    /// A task of one user message, with nothing out of the ordinary.
+    pub fn plain(id: TaskId, domain: Domain, prompt: impl Into<String>, metadata: Metadata) -> Self {
+        Self {
+            id,
+            domain,
+            messages: vec![Message { role: "user".into(), content: prompt.into() }],
+            metadata,
+            constraints: Constraints::default(),
+            reward: None,
+            session: None,
+            tenant: None,
+            idempotency_key: None,
+        }
+    }
+
     /// What is shown of the task: the last user message, or the last message of any role.
     pub fn prompt(&self) -> &str {
         let last_user = self.messages.iter().rev().find(|message| message.role == "user");

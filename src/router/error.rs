@@ -4,6 +4,7 @@ use crate::{
     action::policy::CardError,
     arms::CatalogueError,
     context::embedding::EmbeddingError,
+    feedback::verifier::RegistryError,
     journal::JournalError,
     memory::{MemoryError, snapshot::SnapshotError},
     round::{DecisionId, Domain, IdempotencyKey, Invalid, TenantId},
@@ -80,6 +81,15 @@ pub enum RouterError {
     /// No other policy decided before.
     #[error("no other policy decided before the present one; promote a card instead")]
     NothingToRollBack,
+    /// Verifiers cannot be put in place or changed.
+    #[error(transparent)]
+    Verifier(Box<RegistryError>),
+    /// More answers wait to be verified than may.
+    #[error("{waiting} answers wait to be verified; try again in a moment, or give the daemon more cores")]
+    Overloaded {
+        /// How many wait.
+        waiting: usize,
+    },
     /// A defect here.
     #[error("internal error: {0}")]
     Internal(String),

@@ -92,7 +92,7 @@ impl Learner {
         let mut last = None;
         while let Some(Committed { seq, at_ms, learns, new }) = committed.blocking_recv() {
             match new.event {
-                Event::Decided { .. } | Event::ArmChanged { .. } => {}
+                Event::Decided { .. } | Event::VerifierChanged { .. } | Event::ArmChanged { .. } => {}
                 Event::Ran { outcome } => last_outcome = Some(outcome),
                 Event::MemoryRestored { restored } => self.recollection.restore(&restored),
                 Event::PolicyChanged { change } => {

@@ -160,7 +160,11 @@ pub(super) async fn fold(
                 Event::Judged { feedback } if is_unscored(feedback) => tell(Folded::Unscored { at, feedback }),
                 Event::MemoryRestored { restored } => tell(Folded::Restored { at, restored }),
                 Event::PolicyChanged { change } if change.role == PolicyRole::Shadow => tell(Folded::TrialChanged),
-                Event::Judged { .. } | Event::Ran { .. } | Event::PolicyChanged { .. } | Event::ArmChanged { .. } => {}
+                Event::Judged { .. }
+                | Event::Ran { .. }
+                | Event::PolicyChanged { .. }
+                | Event::VerifierChanged { .. }
+                | Event::ArmChanged { .. } => {}
             }
         }
         progress(done, total);

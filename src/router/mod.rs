@@ -15,6 +15,7 @@ mod checkpoint;
 mod decide;
 mod error;
 mod feedback;
+mod judge;
 mod learner;
 mod lesson;
 mod memory;
@@ -22,6 +23,7 @@ mod open;
 mod policies;
 mod recollection;
 mod roles;
+mod verifiers;
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -35,6 +37,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use moka::future::Cache;
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use policies::Policies;
@@ -57,6 +60,7 @@ use crate::{
 pub use crate::{
     arms::CatalogueError,
     context::embedding::EmbeddingError,
+    feedback::verifier::{COMPONENT_BYTES_MAX, ComponentError, Judgement, RegistryError, SetKey, VerifierReport},
     journal::{Decided, JournalError},
     memory::{
         Filter, Level, MIN_SIMILARITY, MemoryError, RECALL_K,
@@ -68,11 +72,13 @@ pub use arms::ArmReport;
 pub use cards::Card;
 pub use error::RouterError;
 pub use feedback::{Acknowledged, ClientFeedback, ClientSource};
+pub use judge::JudgeSettings;
 pub use learner::PolicySnapshot;
 pub use lesson::Trial;
 pub use memory::{refuse_in_use, restoration};
 pub use open::{ArmMaker, Opened, RouterParts, RouterSettings, Trust, fill_memory, learnt_rounds};
 pub use policies::{CardReport, ChangeReport, DomainWeights, PoliciesReport, ShadowReport};
+pub use verifiers::{NewComponent, SetReport};
 
 /// A finished round.
 #[derive(Debug, Clone)]
@@ -122,7 +128,9 @@ pub struct Router {
     health: Health,
     // What each session's last round took.
     sessions: Cache<SessionId, Taken>,
-    registry: Registry,
+    registry: Arc<Registry>,
+    // Answers that the judge may look at now.
+    judging: Arc<Semaphore>,
     journal: Arc<Journal>,
     policy: Arc<ArcSwap<PolicySnapshot>>,
     policies: Policies,
@@ -150,7 +158,11 @@ impl Router {
         round.await.map_err(|error| RouterError::Internal(format!("the round panicked: {error}")))?
     }
 
-    async fn turn(&self, task: Task) -> Result<Round, RouterError> {
+    async fn turn(self: &Arc<Self>, task: Task) -> Result<Round, RouterError> {
+        // Before anything is paid for: an answer that was bought waits for its verification however long it takes.
+        if let Some(waiting) = self.registry.overload() {
+            return Err(RouterError::Overloaded { waiting });
+        }
         let Explanation { decided, outcome, mut feedback } = match self.claim(task).await? {
             Claim::Fresh(decided) => return self.finish(decided, false).await,
             Claim::Repeat(explanation) => *explanation,
@@ -209,7 +221,7 @@ impl Router {
     }
 
     /// Runs and verifies a decision; outcome and feedback are durable when this returns.
-    async fn finish(&self, decided: Arc<Decided>, repeated: bool) -> Result<Round, RouterError> {
+    async fn finish(self: &Arc<Self>, decided: Arc<Decided>, repeated: bool) -> Result<Round, RouterError> {
         let id = decided.decision.id;
         let _running = Running::enter(&self.running, id).ok_or(RouterError::StillRunning(id))?;
         let catalogue = self.catalogue.load_full();
@@ -224,6 +236,7 @@ impl Router {
         let events = [Event::Ran { outcome: outcome.clone() }, Event::Judged { feedback: feedback.clone() }];
         let new = events.map(|event| NewEvent::of(&decided, event));
         self.append(new.into()).await?;
+        self.have_judged(&decided, &outcome);
         Ok(Round { decided, outcome, feedback, repeated })
     }
 
@@ -269,7 +282,11 @@ impl Router {
                 Stored { event: Event::Judged { feedback: judged }, .. } => feedback.push(judged),
                 Stored { event: Event::Decided { .. }, .. } => decided = stored.into_decided(),
                 Stored {
-                    event: Event::MemoryRestored { .. } | Event::PolicyChanged { .. } | Event::ArmChanged { .. },
+                    event:
+                        Event::MemoryRestored { .. }
+                        | Event::PolicyChanged { .. }
+                        | Event::VerifierChanged { .. }
+                        | Event::ArmChanged { .. },
                     ..
                 } => {}
             }

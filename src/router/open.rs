@@ -9,19 +9,24 @@ use std::{
 
 use arc_swap::ArcSwap;
 use moka::future::Cache;
-use tokio::{runtime::Handle, sync::mpsc};
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, mpsc},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Router, RouterError,
+    JudgeSettings, Router, RouterError,
     cards::CardSource,
     checkpoint::Resumed,
+    judge::JUDGED_AT_ONCE,
     learner::{Learner, PolicySnapshot},
     lesson::{Folded, Trial, fold},
     policies::Policies,
     recollection::{Expected, Recollection},
     roles::{Roles, resume, with_changes},
     run_blocking,
+    verifiers::with_verifier_changes,
 };
 use crate::{
     action::policy::Standings,
@@ -69,6 +74,8 @@ pub struct RouterSettings {
     pub policy: Option<String>,
     /// The folder of policy cards.
     pub cards: Option<PathBuf>,
+    /// The model that judges answers, if one is to.
+    pub judge: Option<JudgeSettings>,
 }
 
 /// How much feedback of each source weighs in learning, in (0, 1].
@@ -131,6 +138,7 @@ impl Router {
         let (committed, to_learn) = mpsc::channel(LEARNER_QUEUE);
         let RouterParts { embedder, memory, memory_shape, snapshots, catalogue, arm_maker, registry } = parts;
         let journal = Arc::new(Journal::open(&settings.journal(embedder.model_id()), committed).await?);
+        let registry = with_verifier_changes(registry, journal.verifier_changes().await?).await?;
         let catalogue = with_changes(catalogue, journal.arm_changes().await?, &arm_maker);
         let catalogue = Arc::new(ArcSwap::from_pointee(catalogue));
         let source = CardSource {
@@ -218,6 +226,7 @@ impl Router {
             recall_failing: AtomicBool::new(false),
             catalogue,
             registry,
+            judging: Arc::new(Semaphore::new(JUDGED_AT_ONCE)),
             journal,
             policy: published,
             policies: Policies {

@@ -17,6 +17,20 @@ pub enum Metric {
     StageSeconds,
     /// Verdicts by verifier and status.
     Verdicts,
+    /// Seconds per verification by verifier, a histogram.
+    VerificationSeconds,
+    /// Fuel spent by verifier.
+    VerificationFuel,
+    /// Verifications that wait for a place.
+    VerificationsWaiting,
+    /// Seconds that compiling a component, or finding it in the cache, took, a histogram.
+    VerifierCompileSeconds,
+    /// Changes of verifiers that were put in place.
+    VerifierSwaps,
+    /// Answers that the judge was to look at, by what became of it.
+    Judged,
+    /// Dollars spent on the judge, in millionths.
+    JudgeMicroUsd,
     /// Decisions drawn uniformly because the policy failed.
     Fallbacks,
     /// Changes of the policy that decides or is on trial.
@@ -44,6 +58,13 @@ impl Metric {
             Self::Score => "pointsman_score",
             Self::StageSeconds => "pointsman_stage_seconds",
             Self::Verdicts => "pointsman_verdicts_total",
+            Self::VerificationSeconds => "pointsman_verification_seconds",
+            Self::VerificationFuel => "pointsman_verification_fuel_total",
+            Self::VerificationsWaiting => "pointsman_verifications_waiting",
+            Self::VerifierCompileSeconds => "pointsman_verifier_compile_seconds",
+            Self::VerifierSwaps => "pointsman_verifier_swaps_total",
+            Self::Judged => "pointsman_judged_total",
+            Self::JudgeMicroUsd => "pointsman_judge_micro_usd_total",
             Self::Fallbacks => "pointsman_fallbacks_total",
             Self::PolicyChanges => "pointsman_policy_changes_total",
             Self::Quarantined => "pointsman_quarantined_total",
@@ -89,12 +110,21 @@ pub fn observe_stage(stage: Stage, took: Duration) {
     metrics::histogram!(Metric::StageSeconds.name(), "stage" => label).record(took.as_secs_f64());
 }
 
+/// Records what a verification took.
+pub fn observe_verification(verifier: &str, fuel: u64, took_us: u64) {
+    let label = verifier.to_owned();
+    metrics::histogram!(Metric::VerificationSeconds.name(), "verifier" => label.clone()).record(took_us as f64 / 1e6);
+    metrics::counter!(Metric::VerificationFuel.name(), "verifier" => label).increment(fuel);
+}
+
 /// Installs the process's recorder and returns what renders it.
 pub fn install_recorder() -> Result<PrometheusHandle, BuildError> {
     let seconds: Vec<f64> = (0..24).map(|step| 1e-5 * 2f64.powi(step)).collect();
     let scores: Vec<f64> = (0..=10).map(|step| f64::from(step) / 10.0).collect();
     PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Full(Metric::StageSeconds.name().into()), &seconds)?
+        .set_buckets_for_metric(Matcher::Full(Metric::VerificationSeconds.name().into()), &seconds)?
+        .set_buckets_for_metric(Matcher::Full(Metric::VerifierCompileSeconds.name().into()), &seconds)?
         .set_buckets_for_metric(Matcher::Full(Metric::Score.name().into()), &scores)?
         .install_recorder()
 }

@@ -4,4 +4,4 @@ mod events;
 mod metrics;
 
 pub use events::{Events, RoundEvent};
-pub use metrics::{Metric, Stage, install_recorder, observe_stage};
+pub use metrics::{Metric, Stage, install_recorder, observe_stage, observe_verification};

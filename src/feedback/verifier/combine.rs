@@ -1,20 +1,26 @@
 //! From verdicts to one score: u = sum_k w_k s_k / sum_k w_k over the verifiers that scored.
 
-use crate::round::{Score, Verdict, VerdictStatus};
+use crate::round::{OnError, Score, Verdict, VerdictStatus};
 
-/// The combined score in [0, 1]; nothing when no verifier had an opinion. A gate with a score of 0 makes the whole 0.
+/// The combined score in [0, 1]; nothing when no verifier had an opinion, or one failed whose errors reject. A gate with a
+/// score of 0 makes the whole 0. An answer that overran a limit scores 0; an error never counts for the answer.
 ///
 /// ```
 /// use pointsman::feedback::verifier::combine;
 /// assert!(combine(&[]).is_none());
 /// ```
 pub fn combine(verdicts: &[Verdict]) -> Option<Score> {
+    let rejects = |verdict: &Verdict| verdict.status == VerdictStatus::Error && verdict.on_error == OnError::Reject;
+    if verdicts.iter().any(rejects) {
+        return None;
+    }
     let mut weighted = 0.0;
     let mut weights = 0.0;
     for verdict in verdicts {
         let score = match verdict.status {
             VerdictStatus::Scored => verdict.score?,
             VerdictStatus::LimitExceeded => 0.0,
+            VerdictStatus::Error if verdict.on_error == OnError::Zero => 0.0,
             VerdictStatus::NotApplicable | VerdictStatus::InvalidTask | VerdictStatus::Error => continue,
         };
         if verdict.gate && score <= 0.0 {
@@ -41,6 +47,7 @@ mod tests {
             score,
             weight,
             gate,
+            on_error: OnError::Skip,
             signals: vec![],
             trace: vec![],
             fuel: 0,
@@ -62,6 +69,17 @@ mod tests {
     fn a_closed_gate_makes_the_whole_zero() {
         let gate = verdict(VerdictStatus::Scored, Some(0.0), 0.1, true);
         assert_eq!(combine(&[verdict(VerdictStatus::Scored, Some(1.0), 9.0, false), gate]).unwrap().get(), 0.0);
+    }
+
+    #[test]
+    fn an_error_skips_counts_as_zero_or_rejects_but_never_helps() {
+        let failed = |on_error, gate| Verdict { on_error, ..verdict(VerdictStatus::Error, None, 1.0, gate) };
+        let good = || verdict(VerdictStatus::Scored, Some(1.0), 1.0, false);
+        let whole = |failed| combine(&[good(), failed]).map(Score::get);
+        assert_eq!(whole(failed(OnError::Skip, true)), Some(1.0));
+        assert_eq!(whole(failed(OnError::Zero, false)), Some(0.5));
+        assert_eq!(whole(failed(OnError::Zero, true)), Some(0.0));
+        assert_eq!(whole(failed(OnError::Reject, false)), None);
     }
 
     proptest! {

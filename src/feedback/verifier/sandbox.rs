@@ -1,36 +1,63 @@
 //! The sandbox: compiles components and runs each verification in a fresh, bounded instance.
+//!
+//! Verifications run on threads of their own, so that a guest that computes for a second holds up no request. As many
+//! run at one time as there are places; more wait, and `backlog` says how many, so that new work can be refused before
+//! it is paid for. Compiling is slow (CPython takes 12 s) and goes to threads of the lowest priority; what was compiled
+//! once is found again in the cache, under the hash of the component, of the engine's version and of its settings.
 
 use std::{
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
+use tokio::{runtime, sync::Semaphore, time::Instant};
 use wasmtime::{
-    Cache, CacheConfig, Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, ResourceLimiter, Store,
-    Trap,
+    Cache, CacheConfig, Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
     component::{Component, Linker},
 };
 
-use super::contract::{
-    VerifierPre,
-    exports::pointsman::verifier::verify::{
-        Budget, Manifest, Response, Task as GuestTask, Verdict as Said, VerifyError,
+use super::{
+    admission::{Admitted, Refusal, admit},
+    components::digest,
+    contract::{
+        judging::{
+            VerifierPre,
+            exports::pointsman::verifier::verify::{
+                Budget, Manifest as Said, Response, Task as GuestTask, VerifyError,
+            },
+        },
+        running::ExecVerifierPre,
     },
+    guest::{self, Allowance, Guest, Second, TABLE_ELEMENTS_MAX},
+    manifest::Manifest,
+    verified::Verified,
 };
-use crate::round::{Signal, Task, VerdictStatus};
+use crate::{
+    round::{Task, VerdictStatus},
+    telemetry::Metric,
+};
 
-/// How often the deadline is looked at.
-const TICK: Duration = Duration::from_millis(10);
-/// The most signals and trace lines that are kept of one verdict.
-const LINES_MAX: usize = 64;
-/// The most bytes that are kept of one detail or trace line.
-const LINE_BYTES_MAX: usize = 2_000;
-/// The largest component that is taken.
-const COMPONENT_BYTES_MAX: usize = 64 << 20;
+/// How often busy guests give way and deadlines are looked at.
+const TICK: Duration = Duration::from_millis(5);
+/// Of a verification's fuel and time, what the second instance may use: the rest is for the tests to say what happened.
+const SECOND_FUEL: f64 = 0.75;
+const SECOND_TIME: f64 = 0.7;
+/// Core instances, tables and memories of one component: componentize-py makes dozens of the first two.
+const PARTS_MAX: u32 = 64;
+const MEMORIES_MAX: u32 = 8;
+/// Bytes of an instance's own records; CPython needs about 1 MiB.
+const RECORDS_BYTES_MAX: usize = 4 << 20;
+/// Wasm stack, and the thread's stack that it lies on.
+const STACK_BYTES: usize = 1 << 20;
+const FIBER_BYTES: usize = 2 << 20;
+/// Lowest but one: compiling gives way to everything.
+const COMPILER_NICENESS: i32 = 15;
 
 /// What one verification may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,78 +66,58 @@ pub struct SandboxLimits {
     pub fuel: u64,
     /// Wall time, in milliseconds; guards liveness.
     pub deadline_ms: u32,
-    /// Linear memory, in bytes.
+    /// Linear memory of each instance, in bytes.
     pub memory_bytes: usize,
     /// Verifications at one time; more wait.
     pub concurrency: usize,
+    /// Verifications that may wait before new tasks are refused.
+    pub queue_max: usize,
 }
 
 impl Default for SandboxLimits {
     fn default() -> Self {
         let concurrency = thread::available_parallelism().map_or(2, usize::from);
-        Self { fuel: 2_000_000_000, deadline_ms: 2_000, memory_bytes: 64 << 20, concurrency }
+        Self { fuel: 2_000_000_000, deadline_ms: 2_000, memory_bytes: 128 << 20, concurrency, queue_max: 1_024 }
     }
 }
 
-/// Why a component was not taken.
+/// The sandbox could not be started.
 #[derive(Debug, thiserror::Error)]
-pub enum SandboxError {
-    /// The engine could not be made.
-    #[error("the WebAssembly engine cannot start: {0}")]
-    Engine(String),
-    /// It is not a component that this host runs.
-    #[error("not a verifier: {0}")]
-    NotAVerifier(String),
-    /// Its `describe` failed or lied.
-    #[error("the verifier's describe failed: {0}")]
-    Describe(String),
-}
+#[error("the sandbox for verifiers cannot start: {0}")]
+pub struct SandboxError(String);
 
 /// A compiled verifier, shared by all its verifications.
 pub struct Compiled {
-    pre: VerifierPre<Limiter>,
+    judging: VerifierPre<Guest>,
+    running: Option<ExecVerifierPre<Guest>>,
     /// The component's hash, in hexadecimal.
     pub sha256: String,
-    /// The name it states.
-    pub name: String,
-    /// The version it states.
-    pub version: String,
-}
-
-/// What one verification gave.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Verified {
-    pub status: VerdictStatus,
-    pub score: Option<f64>,
-    pub signals: Vec<Signal>,
-    pub trace: Vec<String>,
-    pub fuel: u64,
-    pub duration_us: u64,
+    /// Its size.
+    pub bytes: usize,
+    /// What it says of itself.
+    pub manifest: Arc<Manifest>,
 }
 
 /// Runs verifiers.
 pub struct Sandbox {
     engine: Engine,
-    linker: Linker<Limiter>,
+    linker: Linker<Guest>,
     limits: SandboxLimits,
-    permits: Arc<Semaphore>,
+    places: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    // Taken when dropped, since a runtime may not wait for its threads inside another one.
+    runtime: Option<runtime::Runtime>,
+    compilers: rayon::ThreadPool,
 }
 
 impl Sandbox {
     /// Starts the engine. Compiled code is kept under `cache_dir`, if given.
     pub fn new(limits: SandboxLimits, cache_dir: Option<&Path>) -> Result<Self, SandboxError> {
-        let failed = |error: wasmtime::Error| SandboxError::Engine(format!("{error:#}"));
+        let failed = |error: wasmtime::Error| SandboxError(format!("{error:#}"));
         let mut config = Config::new();
-        config.wasm_component_model(true).epoch_interruption(true).consume_fuel(true).max_wasm_stack(1 << 20);
-        let mut pool = PoolingAllocationConfig::new();
-        let instances = u32::try_from(limits.concurrency * 2 + 4).unwrap_or(u32::MAX);
-        pool.total_component_instances(instances)
-            .total_core_instances(instances * 4)
-            .total_memories(instances)
-            .total_tables(instances * 4)
-            .max_memory_size(limits.memory_bytes)
-            .table_elements(20_000);
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+        config.wasm_component_model(true).epoch_interruption(true).consume_fuel(true);
+        config.max_wasm_stack(STACK_BYTES).async_stack_size(FIBER_BYTES);
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(&limits)));
         if let Some(folder) = cache_dir {
             let mut cache = CacheConfig::new();
             cache.with_directory(folder);
@@ -118,91 +125,247 @@ impl Sandbox {
         }
         let engine = Engine::new(&config).map_err(failed)?;
         tick(&engine);
-        let permits = Arc::new(Semaphore::new(limits.concurrency.max(1)));
-        Ok(Self { linker: Linker::new(&engine), engine, limits, permits })
+        let concurrency = limits.concurrency.max(1);
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(concurrency)
+            .thread_name("verifier")
+            // Timers are looked at between any two turns: a guest's turn is long.
+            .event_interval(1)
+            .enable_all()
+            .build()
+            .map_err(|error| SandboxError(error.to_string()))?;
+        let compilers = rayon::ThreadPoolBuilder::new()
+            .num_threads(concurrency)
+            .thread_name(|_| "compiler".into())
+            .start_handler(|_| give_way())
+            .build()
+            .map_err(|error| SandboxError(error.to_string()))?;
+        Ok(Self {
+            linker: guest::linker(&engine).map_err(failed)?,
+            engine,
+            limits,
+            places: Arc::new(Semaphore::new(concurrency)),
+            waiting: AtomicUsize::new(0),
+            runtime: Some(runtime),
+            compilers,
+        })
     }
 
-    /// Compiles a component and asks it who it is. Takes tenths of a second the first time, so never on a request's
-    /// path.
-    pub fn compile(&self, bytes: &[u8]) -> Result<Compiled, SandboxError> {
-        let refused = |error: wasmtime::Error| SandboxError::NotAVerifier(format!("{error:#}"));
-        if bytes.len() > COMPONENT_BYTES_MAX {
-            return Err(SandboxError::NotAVerifier(format!(
-                "it is {} bytes, at most {COMPONENT_BYTES_MAX} are taken",
-                bytes.len()
-            )));
-        }
-        if Engine::detect_precompiled(bytes).is_some() {
-            return Err(SandboxError::NotAVerifier("precompiled native code is never loaded".into()));
-        }
-        let component = Component::new(&self.engine, bytes).map_err(refused)?;
-        let pre = self.linker.instantiate_pre(&component).and_then(VerifierPre::new).map_err(refused)?;
-        let manifest = self.describe(&pre).map_err(|error| SandboxError::Describe(format!("{error:#}")))?;
-        let sha256 = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Compiled { pre, sha256, name: cut(&manifest.name), version: cut(&manifest.version) })
+    /// Takes a component in: looks at its edges, compiles it, asks it who it is and has it judge a plain task. A core
+    /// module is made a component first. Blocks for as long as compiling takes.
+    pub fn compile(&self, bytes: &[u8]) -> Result<Compiled, Refusal> {
+        let Admitted { component, runs_code } = admit(bytes)?;
+        let started = Instant::now();
+        let compiled = self.compilers.install(|| Component::new(&self.engine, &component));
+        metrics::histogram!(Metric::VerifierCompileSeconds.name()).record(started.elapsed().as_secs_f64());
+        let compiled = compiled.map_err(|error| Refusal::DoesNotCompile(cause(&error)))?;
+        let refused = |error: wasmtime::Error| Refusal::DoesNotInstantiate(cause(&error));
+        let pre = self.linker.instantiate_pre(&compiled).map_err(refused)?;
+        let judging = VerifierPre::new(pre.clone()).map_err(refused)?;
+        let running = if runs_code { Some(ExecVerifierPre::new(pre).map_err(refused)?) } else { None };
+        let manifest = Arc::new(Manifest::check(self.describe(&judging)?)?);
+        let sha256 = digest(&component);
+        let compiled = Compiled { judging, running, sha256, bytes: component.len(), manifest };
+        self.probe(&compiled)?;
+        Ok(compiled)
     }
 
-    fn describe(&self, pre: &VerifierPre<Limiter>) -> wasmtime::Result<Manifest> {
-        let mut store = self.store()?;
-        pre.instantiate(&mut store)?.pointsman_verifier_verify().call_describe(&mut store)
+    fn describe(&self, pre: &VerifierPre<Guest>) -> Result<Said, Refusal> {
+        let (engine, pre, allowance) = (self.engine.clone(), pre.clone(), self.allowance());
+        let described = self.wait_for(async move {
+            let failed = |error: &wasmtime::Error, refused| match guest::limit(error, refused) {
+                Some(why) => Refusal::DescribeFailed(why.into()),
+                None => Refusal::DescribeFailed(guest::reason(error)),
+            };
+            let mut store = guest::store(&engine, allowance, None).map_err(|error| failed(&error, false))?;
+            let instance =
+                pre.instantiate_async(&mut store).await.map_err(|error| Refusal::DoesNotInstantiate(cause(&error)))?;
+            let call = instance.pointsman_verifier_verify().call_describe(&mut store);
+            match tokio::time::timeout_at(allowance.deadline, call).await {
+                Ok(Ok(said)) => Ok(said),
+                Ok(Err(error)) => Err(failed(&error, store.data().memory_refused)),
+                Err(_) => Err(Refusal::DescribeFailed("it ran out of time".into())),
+            }
+        });
+        described.unwrap_or_else(|| Err(Refusal::DescribeFailed("the sandbox is closing".into())))
     }
 
-    fn store(&self) -> wasmtime::Result<Store<Limiter>> {
-        let mut store =
-            Store::new(&self.engine, Limiter { memory_bytes_max: self.limits.memory_bytes, refused: false });
-        store.limiter(|limiter| limiter);
-        store.set_fuel(self.limits.fuel)?;
-        let ticks = Duration::from_millis(u64::from(self.limits.deadline_ms)).as_millis() / TICK.as_millis();
-        store.set_epoch_deadline(u64::try_from(ticks).unwrap_or(u64::MAX).max(1));
-        store.epoch_deadline_trap();
-        Ok(store)
-    }
-
-    /// Checks one answer, waiting for a free place in the pool.
-    pub async fn verify(
-        self: &Arc<Self>,
-        compiled: &Arc<Compiled>,
-        task: &Task,
-        answer: &str,
-        config: &str,
-    ) -> Verified {
-        let Ok(_permit) = Arc::clone(&self.permits).acquire_owned().await else {
-            return Verified::failed("the sandbox is closed");
+    /// A verifier has to get through a plain task, with a score or with the word that it does not apply.
+    fn probe(&self, compiled: &Compiled) -> Result<(), Refusal> {
+        let task = GuestTask {
+            id: "probe".into(),
+            domain: compiled.manifest.domains.iter().find(|domain| *domain != "*").cloned().unwrap_or("probe".into()),
+            prompt: "What is 6 times 7?".into(),
+            metadata: "{}".into(),
         };
-        let (sandbox, compiled) = (Arc::clone(self), Arc::clone(compiled));
+        let response = Response { text: "6 times 7 is 42.".into() };
+        let job = self.job(compiled, task, response, String::new());
+        let probed = self.wait_for(job.run()).unwrap_or_else(|| Verified::failed("the sandbox is closing"));
+        match probed.status {
+            VerdictStatus::Scored | VerdictStatus::NotApplicable | VerdictStatus::InvalidTask => Ok(()),
+            VerdictStatus::Error | VerdictStatus::LimitExceeded => Err(Refusal::ProbeFailed(probed.trace.join("; "))),
+        }
+    }
+
+    /// Waits, without a runtime or inside one, for something that runs on the sandbox's own threads.
+    fn wait_for<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        let (done, wait) = mpsc::channel();
+        self.runtime.as_ref()?.spawn(async move {
+            // Nobody waits any more only when the caller's thread is gone.
+            let _ = done.send(work.await);
+        });
+        wait.recv().ok()
+    }
+
+    fn allowance(&self) -> Allowance {
+        Allowance {
+            fuel: self.limits.fuel,
+            deadline: Instant::now() + Duration::from_millis(u64::from(self.limits.deadline_ms)),
+            memory_bytes: self.limits.memory_bytes,
+        }
+    }
+
+    /// How many verifications wait for a place.
+    pub fn backlog(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Whether so many wait that new tasks should be refused.
+    pub fn is_overloaded(&self) -> bool {
+        self.backlog() > self.limits.queue_max
+    }
+
+    /// Checks one answer, waiting for a free place.
+    pub async fn verify(&self, compiled: &Compiled, task: &Task, answer: &str, config: &str) -> Verified {
         let guest = GuestTask {
             id: task.id.to_string(),
             domain: task.domain.to_string(),
             prompt: task.prompt().to_owned(),
             metadata: serde_json::to_string(&task.metadata).unwrap_or_else(|_| "{}".into()),
         };
-        let (response, config) = (Response { text: answer.to_owned() }, config.to_owned());
-        tokio::task::spawn_blocking(move || sandbox.run(&compiled, &guest, &response, &config))
-            .await
-            .unwrap_or_else(|error| Verified::failed(&format!("the host failed: {error}")))
+        let job = self.job(compiled, guest, Response { text: answer.to_owned() }, config.to_owned());
+        let Some(runtime) = &self.runtime else { return Verified::failed("the sandbox is closing") };
+        let waiting = Waiting::enter(&self.waiting);
+        let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
+            return Verified::failed("the sandbox is closing");
+        };
+        drop(waiting);
+        let ran = runtime.spawn(async move {
+            let verified = job.run().await;
+            drop(place);
+            verified
+        });
+        ran.await.unwrap_or_else(|error| Verified::failed(&format!("the host failed: {error}")))
     }
 
-    fn run(&self, compiled: &Compiled, task: &GuestTask, response: &Response, config: &str) -> Verified {
+    fn job(&self, compiled: &Compiled, task: GuestTask, response: Response, config: String) -> Job {
+        Job {
+            engine: self.engine.clone(),
+            limits: self.limits,
+            judging: compiled.judging.clone(),
+            running: compiled.running.clone(),
+            manifest: Arc::clone(&compiled.manifest),
+            task,
+            response,
+            config,
+        }
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// One verification.
+struct Job {
+    engine: Engine,
+    limits: SandboxLimits,
+    judging: VerifierPre<Guest>,
+    running: Option<ExecVerifierPre<Guest>>,
+    manifest: Arc<Manifest>,
+    task: GuestTask,
+    response: Response,
+    config: String,
+}
+
+impl Job {
+    async fn run(self) -> Verified {
         let started = Instant::now();
-        let mut store = match self.store() {
-            Ok(store) => store,
-            Err(error) => return Verified::failed(&format!("{error:#}")),
-        };
-        let budget = Budget { deadline_ms: self.limits.deadline_ms, memory_bytes: self.limits.memory_bytes as u64 };
-        let called = compiled.pre.instantiate(&mut store).and_then(|instance| {
-            instance.pointsman_verifier_verify().call_verify(&mut store, task, response, config, budget)
+        let SandboxLimits { fuel, deadline_ms, memory_bytes, .. } = self.limits;
+        let whole = Duration::from_millis(u64::from(deadline_ms));
+        let allowance = Allowance { fuel, deadline: started + whole, memory_bytes };
+        let second = self.running.map(|pre| {
+            let fuel = (fuel as f64 * SECOND_FUEL) as u64;
+            let left = Allowance { fuel, deadline: started + whole.mul_f64(SECOND_TIME), memory_bytes };
+            Second::new(self.engine.clone(), pre, left)
         });
-        let mut verified = match called {
-            Ok(Ok(said)) => check(said),
-            Ok(Err(VerifyError::NotApplicable(why))) => Verified::silent(VerdictStatus::NotApplicable, &why),
-            Ok(Err(VerifyError::InvalidTask(why))) => Verified::silent(VerdictStatus::InvalidTask, &why),
-            Ok(Err(VerifyError::Internal(why))) => Verified::failed(&why),
-            Err(trap) => trapped(&trap, store.data().refused),
+        let mut store = match guest::store(&self.engine, allowance, second) {
+            Ok(store) => store,
+            Err(error) => return Verified::failed(&guest::reason(&error)),
         };
-        verified.fuel = self.limits.fuel.saturating_sub(store.get_fuel().unwrap_or(0));
+        let budget = Budget { deadline_ms, memory_bytes: memory_bytes as u64 };
+        let call = async {
+            let instance = self.judging.instantiate_async(&mut store).await?;
+            let verify = instance.pointsman_verifier_verify();
+            verify.call_verify(&mut store, &self.task, &self.response, &self.config, budget).await
+        };
+        let mut verified = match tokio::time::timeout_at(allowance.deadline, call).await {
+            Ok(Ok(Ok(said))) => Verified::check(said, &self.manifest),
+            Ok(Ok(Err(VerifyError::NotApplicable(why)))) => Verified::silent(VerdictStatus::NotApplicable, &why),
+            Ok(Ok(Err(VerifyError::InvalidTask(why)))) => Verified::silent(VerdictStatus::InvalidTask, &why),
+            Ok(Ok(Err(VerifyError::Internal(why)))) => Verified::failed(&why),
+            Ok(Err(trap)) => match guest::limit(&trap, store.data().memory_refused) {
+                Some(why) => Verified::silent(VerdictStatus::LimitExceeded, why),
+                None => Verified::failed(&format!("it trapped: {}", guest::reason(&trap))),
+            },
+            Err(_) => Verified::silent(VerdictStatus::LimitExceeded, "it ran out of time"),
+        };
+        let second = store.data().second.as_ref().map_or(0, |second| second.fuel);
+        verified.fuel = fuel.saturating_sub(store.get_fuel().unwrap_or(0)) + second;
         verified.duration_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
         verified
     }
+}
+
+/// Counts one that waits, for as long as it lives.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn enter(waiting: &'a AtomicUsize) -> Self {
+        let before = waiting.fetch_add(1, Ordering::Relaxed);
+        metrics::gauge!(Metric::VerificationsWaiting.name()).set((before + 1) as f64);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let before = self.0.fetch_sub(1, Ordering::Relaxed);
+        metrics::gauge!(Metric::VerificationsWaiting.name()).set(before.saturating_sub(1) as f64);
+    }
+}
+
+/// Room for two instances of each running verification, and some for describing.
+fn pool(limits: &SandboxLimits) -> PoolingAllocationConfig {
+    let instances = u32::try_from(limits.concurrency * 2 + 4).unwrap_or(u32::MAX);
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(instances)
+        .total_core_instances(instances.saturating_mul(PARTS_MAX))
+        .total_memories(instances)
+        .total_tables(instances.saturating_mul(8))
+        .total_stacks(instances)
+        .max_core_instances_per_component(PARTS_MAX)
+        .max_memories_per_component(MEMORIES_MAX)
+        .max_tables_per_component(PARTS_MAX)
+        .max_component_instance_size(RECORDS_BYTES_MAX)
+        .max_core_instance_size(RECORDS_BYTES_MAX)
+        .max_memory_size(limits.memory_bytes)
+        .table_elements(TABLE_ELEMENTS_MAX);
+    pool
 }
 
 /// Advances the epoch until the engine is gone.
@@ -217,88 +380,14 @@ fn tick(engine: &Engine) {
     });
 }
 
-/// Trusts nothing: a score is recomputed from the signals, and a number out of range makes the verdict an error.
-fn check(said: Said) -> Verified {
-    let sane = said
-        .signals
-        .iter()
-        .all(|signal| (0.0..=1.0).contains(&signal.score) && signal.weight >= 0.0 && signal.weight.is_finite());
-    let weights: f64 = said.signals.iter().map(|signal| signal.weight).sum();
-    let score = if weights > 0.0 {
-        said.signals.iter().map(|signal| signal.weight * signal.score).sum::<f64>() / weights
-    } else {
-        said.score
-    };
-    if !sane || !(0.0..=1.0 + 1e-9).contains(&score) {
-        return Verified::failed("it gave a score or weight out of range");
-    }
-    let signals = said
-        .signals
-        .into_iter()
-        .take(LINES_MAX)
-        .map(|signal| Signal {
-            name: cut(&signal.name),
-            score: signal.score,
-            weight: signal.weight,
-            detail: cut(&signal.detail),
-        })
-        .collect();
-    Verified {
-        status: VerdictStatus::Scored,
-        score: Some(score.min(1.0)),
-        signals,
-        trace: said.trace.iter().take(LINES_MAX).map(|line| cut(line)).collect(),
-        fuel: 0,
-        duration_us: 0,
+/// Lets the calling thread run only when others do not want to.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(Some(rustix::thread::gettid()), COMPILER_NICENESS) {
+        tracing::debug!(%error, "compiling runs at the usual priority");
     }
 }
 
-fn trapped(trap: &wasmtime::Error, memory_refused: bool) -> Verified {
-    let limit = match trap.downcast_ref::<Trap>() {
-        Some(Trap::OutOfFuel) => Some("it ran out of fuel"),
-        Some(Trap::Interrupt) => Some("it ran out of time"),
-        Some(Trap::StackOverflow) => Some("it ran out of stack"),
-        _ if memory_refused => Some("it ran out of memory"),
-        _ => None,
-    };
-    match limit {
-        Some(why) => Verified::silent(VerdictStatus::LimitExceeded, why),
-        None => Verified::failed(&format!("it trapped: {}", trap.root_cause())),
-    }
-}
-
-fn cut(line: &str) -> String {
-    let mut end = line.len().min(LINE_BYTES_MAX);
-    while !line.is_char_boundary(end) {
-        end -= 1;
-    }
-    line[..end].to_owned()
-}
-
-impl Verified {
-    fn silent(status: VerdictStatus, why: &str) -> Self {
-        Self { status, score: None, signals: vec![], trace: vec![cut(why)], fuel: 0, duration_us: 0 }
-    }
-
-    fn failed(why: &str) -> Self {
-        Self::silent(VerdictStatus::Error, why)
-    }
-}
-
-/// Bounds an instance's memory and remembers that it asked for more.
-pub(super) struct Limiter {
-    memory_bytes_max: usize,
-    refused: bool,
-}
-
-impl ResourceLimiter for Limiter {
-    fn memory_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        let granted = desired <= self.memory_bytes_max;
-        self.refused |= !granted;
-        Ok(granted)
-    }
-
-    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(desired <= 20_000)
-    }
+fn cause(error: &wasmtime::Error) -> String {
+    format!("{error:#}")
 }
