@@ -4,6 +4,7 @@ Expected values must be literals. A line that only resembles an example is skipp
 """
 
 import ast
+import builtins
 import dataclasses
 import re
 
@@ -17,7 +18,7 @@ MARK = re.compile(
     r"yields|produce|produces|evaluate to|evaluates to|equal|equals|is equal to|is)(?:\s+(?:be|to|exactly))?\b\s*:?)\s*[`]?\s*", re.I)
 TOKEN = re.compile(r"[-+]?[\w.]+(?:[eE][-+]?\d+)?")
 # After the value: the end, a comment, punctuation, a word; an operator means the value goes on.
-END = re.compile(r"[`]?\s*(?:$|[.,;!#`)(\]'\"]|//|[A-Za-z]|[-–—]{1,2}\s)")
+END = re.compile(r"[`]?\s*(?:$|[.,;!#`)(\]'\"]|//|[A-Za-z]|[-–—]{1,2}\s+(?!\d))")
 OPEN = {"(": ")", "[": "]", "{": "}"}
 AMBIGUOUS = re.compile(r"\s*(?:or|and|if)\b")
 
@@ -130,8 +131,14 @@ def _call_at(text, match, known, skipped):
     if not END.match(rest) or tight and (tight.isalnum() or tight in "'\"_") or AMBIGUOUS.match(rest):
         skipped.append(f"example {brief(call, 60)} goes on after its value")
         return nothing
+    if text[mark.end()] == "(" and not isinstance(value, tuple):
+        skipped.append(f"example {brief(call, 60)} may mean a tuple of one")
+        return nothing
     try:
         tree = ast.parse(call.replace("\n", " "), mode="eval")
+        if unknown := _free_names(tree) - known.names - {name.split(".")[0]}:
+            skipped.append(f"example {brief(call, 60)} uses {', '.join(sorted(unknown))}, which nothing defines")
+            return nothing
         alias = _alias(tree.body, name, known)
         if alias is None:
             return nothing
@@ -142,6 +149,13 @@ def _call_at(text, match, known, skipped):
     return Example(" ".join(call.split())[:100], code, value, known.any_order), end
 
 
+def _free_names(tree):
+    bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return {name for name in used - bound if not hasattr(builtins, name)}
+
+
 def _asked_for(name, known):
     if not known.entry:
         return "." not in name and name not in PROSE
@@ -150,7 +164,7 @@ def _asked_for(name, known):
 
 
 # Calls that explain a value rather than being asked for.
-PROSE = set(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__) | {
+PROSE = set(dir(builtins)) | {
     "O", "gcd", "lcm", "sqrt", "log", "floor", "ceil", "mod", "XOR", "popcount", "dist", "f", "g", "S", "cos", "sin"}
 
 

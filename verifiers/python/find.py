@@ -45,20 +45,21 @@ def find_tests(metadata, prompt):
         return Tests("metadata", groups, programs, [])
     any_order = re.search(r"\bany (?:valid )?order\b", prompt.text, re.I) is not None
     known = Known(entry, prompt.params, prompt.names - {entry.split(".")[0]}, any_order)
-    skipped, groups = [], []
+    skipped, groups, programs = [], [], []
     sessions = read_sessions(prompt.prose, known, skipped)
     if sessions:
         groups.append(sessions)
-    seen = {step.label for group in groups for step in group.steps}
     asserts = prompt_asserts(prompt, skipped)
     if asserts:
         groups.append(asserts)
     if not groups:
-        pairs = call_forms(prompt.prose, known, skipped)
-        pairs = [pair for pair in pairs if pair.label not in seen] or labelled_pairs(prompt.prose, known, skipped)
-        if pairs:
-            groups.append(Group("examples", pairs))
-    programs = [] if groups or entry else sample_runs(prompt.text)
+        # Without a name to look for, whatever looks like a call may be mathematics: it comes last.
+        programs = [] if entry else sample_runs(prompt.text)
+        readers = (call_forms, labelled_pairs) if entry else (labelled_pairs, call_forms)
+        for read in readers if not programs else ():
+            if pairs := read(prompt.prose, known, skipped):
+                groups.append(Group("examples", pairs))
+                break
     kinds = [group.source for group in groups] + (["sample runs"] if programs else [])
     return Tests(" and ".join(kinds), groups, programs, skipped)
 

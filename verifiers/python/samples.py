@@ -5,7 +5,9 @@ import re
 from examples import EXAMPLES_MAX
 from steps import Program
 
-SAMPLE = re.compile(r"^[ \t#*-]*(?:sample|example)?[ \t]*inputs?[ \t]*#?\d*[ \t*:-]*$", re.I | re.M)
+# A heading of its own; `Sample Input 1:` may also be glued to the end of a sentence.
+SAMPLE = re.compile(r"(?:^[ \t#*-]*(?:sample|example)?[ \t]*|(?<=[.)])(?:sample|example)[ \t]+)inputs?[ \t]*#?\d*[ \t*:-]*$",
+                    re.I | re.M)
 SAMPLE_OUT = re.compile(r"^[ \t#*-]*(?:sample|example)?[ \t]*outputs?[ \t]*(?:for[^\n]*)?#?\d*[ \t*:-]*$", re.I | re.M)
 
 
@@ -27,6 +29,9 @@ def sample_runs(text):
 def _block(text, whole):
     text = re.sub(r"^[ \t]*(?:```|~~~)\w*[ \t]*\n?", "", text.strip("\n"), flags=re.M) if "```" in text or "~~~" in text else text
     text = text.strip("\n")
+    lines = text.split("\n")
+    if whole and len(lines) > 2 and not any(line.strip() for line in lines[1::2]):
+        text = "\n".join(lines[::2])  # every line set apart by a blank one
     return text.rstrip() if whole else re.split(r"\n[ \t]*\n|\n(?=Explanation|Note\b|Example|Sample)", text)[0].rstrip()
 
 
