@@ -1,0 +1,1 @@
+"""Stands in for the generated bindings of the world `exec-verifier`."""

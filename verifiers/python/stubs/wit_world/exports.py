@@ -1,0 +1,6 @@
+class Verify:
+    """What app.Verify derives from."""
+
+
+class Runner:
+    """What app.Runner derives from."""
