@@ -14,6 +14,7 @@ mod progress;
 mod replay;
 mod serve;
 mod train;
+mod verify;
 mod workers;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -66,6 +67,8 @@ enum Command {
     Explain(explain::ExplainArguments),
     /// Look into memory, snapshot, move and rebuild it.
     Memory(memory::MemoryArguments),
+    /// Write and build verifiers.
+    Verify(verify::VerifyArguments),
 }
 
 /// Runs the command line.
@@ -98,6 +101,7 @@ pub fn run() -> ExitCode {
             Command::Policy(arguments) => policy::run(arguments, &folders).await,
             Command::Explain(arguments) => explain::run(arguments, &folders).await,
             Command::Memory(arguments) => memory::run(arguments, &folders).await,
+            Command::Verify(arguments) => verify::run(arguments, &folders),
         }
     });
     match finished {

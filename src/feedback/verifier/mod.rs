@@ -6,11 +6,13 @@
 //! a number out of range.
 
 mod combine;
+mod componentize;
 mod contract;
 mod registry;
 mod sandbox;
 
 pub use combine::combine;
+pub use componentize::{ComponentizeError, componentize};
 pub use registry::{DomainSet, Installed, Registry, RegistryError, VerifierSpec, first_party};
 pub use sandbox::{Compiled, Sandbox, SandboxError, SandboxLimits};
 
