@@ -1,8 +1,12 @@
 //! `pointsman verify`: write, build, check, run and install verifiers.
 
+mod build;
 mod check;
 mod install;
+mod new;
+mod project;
 mod run;
+mod toolchain;
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -33,6 +37,12 @@ pub(super) struct VerifyArguments {
 
 #[derive(Subcommand)]
 enum VerifyCommand {
+    /// Write a new verifier's project: a small one that works, for you to change.
+    New(new::NewArguments),
+    /// Build a project into a component; its language's tools are fetched on first use.
+    #[command(after_help = "The tools are fetched into the cache folder with what fetches packages on this machine:
+python3 for Python and C, npm for JavaScript, rustup or apt-get for Rust.")]
+    Build(build::BuildArguments),
     /// Check that a file is a verifier, and run golden tasks on it.
     Check(check::CheckArguments),
     /// Score a file of tasks with their answers.
@@ -83,6 +93,8 @@ pub(super) async fn run(arguments: VerifyArguments, folders: &Folders) -> Result
     let VerifyArguments { place, command } = arguments;
     let daemon = || Running::find(&place, folders);
     match command {
+        VerifyCommand::New(arguments) => new::run(&arguments),
+        VerifyCommand::Build(arguments) => build::run(&arguments, folders),
         VerifyCommand::Check(arguments) => check::run(arguments, folders).await,
         VerifyCommand::Run(arguments) => run::run(arguments, folders).await,
         VerifyCommand::List => install::list(&daemon()?, place.json).await,

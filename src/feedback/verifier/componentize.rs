@@ -7,6 +7,7 @@
 
 use wasmparser::{Encoding, Parser, Payload};
 use wit_component::{ComponentEncoder, metadata};
+use wit_parser::WorldKey;
 
 /// What a verifier must export.
 const VERIFY: &str = "pointsman:verifier/verify@0.1.0";
@@ -36,7 +37,7 @@ pub enum ComponentizeError {
     /// It wants what no verifier gets.
     #[error(
         "it imports {0}, which no verifier is given: a verifier may import {CONTRACT}* and {PREVIEW1}; \
-         in C, -Wl,--no-allow-undefined shows what is missing"
+         in C, an import from `env` is a function that no source file defines"
     )]
     Imports(String),
     /// The module and its world disagree.
@@ -52,8 +53,11 @@ pub fn componentize(module: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
     if stripped.is_none() {
         return Err(ComponentizeError::NoWorld);
     }
-    let exports = &bindgen.resolve.worlds[bindgen.world].exports;
-    if !exports.keys().any(|key| bindgen.resolve.name_world_key(key) == VERIFY) {
+    let is_verify = |key: &WorldKey| match key {
+        WorldKey::Interface(id) => bindgen.resolve.id_of(*id).is_some_and(|name| name == VERIFY),
+        WorldKey::Name(_) => false,
+    };
+    if !bindgen.resolve.worlds[bindgen.world].exports.keys().any(is_verify) {
         return Err(ComponentizeError::WrongWorld);
     }
     let deny = wat::parse_str(DENY).map_err(|error| misfit(&error))?;
@@ -87,3 +91,6 @@ fn refuse_unknown_imports(module: &[u8]) -> Result<(), ComponentizeError> {
     }
     if unknown.is_empty() { Ok(()) } else { Err(ComponentizeError::Imports(unknown.join(", "))) }
 }
+
+#[cfg(test)]
+mod tests;
