@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures the README's figures with the release build and writes bench/results/. See bench/README.md.
-# Usage: bench/run.sh [demo] [action] [memory] [embedding] [domains] [regret] [classifiers] [replay]    all of them without a name
+# Usage: bench/run.sh [demo] [action] [memory] [embedding] [domains] [verifiers] [regret] [classifiers] [replay]    all of them without a name
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --release
@@ -14,7 +14,7 @@ mkdir -p "$out"
     echo "$(nproc) cores"
     rustc --version
 } > "$out/machine.txt"
-wanted=" ${*:-demo action memory embedding domains regret classifiers replay} "
+wanted=" ${*:-demo action memory embedding domains verifiers regret classifiers replay} "
 wants() { [[ $wanted == *" $1 "* ]]; }
 if wants demo; then
     "$bin" demo --tasks 2000 --json "$out/demo.json" | tee "$out/demo.txt"
@@ -34,6 +34,10 @@ if wants embedding; then
 fi
 if wants domains; then
     cargo bench --bench domains 2>/dev/null | tee "$out/domains.txt"
+fi
+if wants verifiers; then
+    python=$("$bin" verify setup) || echo "python is left out: its verifier could not be built"
+    POINTSMAN_PYTHON_VERIFIER=${python:-} cargo bench --bench verifiers 2>/dev/null | tee "$out/verifiers.txt"
 fi
 if [ ! -d "${POINTSMAN_DATA:-}/llmrouter" ]; then
     echo "skipped regret and replay: POINTSMAN_DATA does not name a folder with llmrouter/"

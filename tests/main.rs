@@ -9,6 +9,7 @@ mod layers;
 mod liar;
 mod memory;
 mod policies;
+mod python;
 mod routes;
 mod served;
 mod streams;

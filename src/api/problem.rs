@@ -282,7 +282,7 @@ pub(super) async fn wrong_method() -> Problem {
         StatusCode::METHOD_NOT_ALLOWED,
         "method-not-allowed",
         "The route takes another method",
-        "what is run or changed is POSTed, snapshots are PUT, arms PATCHed, both DELETEd, and everything is fetched with GET",
+        "what is run is POSTed, snapshots and verifiers are PUT, arms and verifiers PATCHed, all three DELETEd, and everything is fetched with GET",
     )
 }
 

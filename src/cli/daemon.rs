@@ -1,6 +1,6 @@
 //! A running daemon: the router behind its HTTP server, for `serve` and `demo`.
 
-use std::{io::ErrorKind, net::SocketAddr, sync::Arc, time::Duration, time::Instant};
+use std::{collections::BTreeMap, io::ErrorKind, net::SocketAddr, sync::Arc, time::Duration, time::Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use arc_swap::ArcSwapOption;
@@ -9,7 +9,7 @@ use pointsman::{
     arms::Catalogue,
     config::{Config, check_arm},
     context::embedding::{EmbeddingPool, EmbeddingSettings},
-    feedback::verifier::{Components, Registry, Sandbox},
+    feedback::verifier::{Components, Registry, Sandbox, VerifierSpec},
     memory::{EdgeMemory, Memory, MemoryError, ServerMemory, ServerSettings, Shape},
     router::{ArmMaker, Opened, Router, RouterError, RouterParts, RouterSettings, Trust},
     telemetry,
@@ -21,6 +21,7 @@ use super::{
     folders::{DataFolder, Folders},
     memory::set_aside,
     models, progress,
+    verify::setup,
     workers::Workers,
 };
 
@@ -143,8 +144,14 @@ async fn parts(config: &Config, folders: &Folders, data: &DataFolder) -> Result<
     let files = models::find_or_fetch(folders, &embedding)?;
     let embedder = EmbeddingPool::start(files, &embedding)?;
     let sandbox = Arc::new(Sandbox::new(config.sandbox, Some(&folders.cache.join("verifiers")))?);
-    let own = config.domains.iter().filter_map(|(domain, own)| Some((domain.clone(), own.clone()?))).collect();
-    let components = Components::new(data.verifiers());
+    let own: BTreeMap<_, _> =
+        config.domains.iter().filter_map(|(domain, own)| Some((domain.clone(), own.clone()?))).collect();
+    let used =
+        own.values().flatten().chain(&config.default_verifiers).any(|spec: &VerifierSpec| setup::is_python(spec));
+    if used {
+        setup::python(folders, &|step| eprintln!("{step}"))?;
+    }
+    let components = Components::new(data.verifiers(), setup::built(folders));
     let registry = Registry::load(sandbox, components, &config.default_verifiers, &own)?;
     let memory_shape =
         Shape { model: embedder.model_id().into(), dimension: embedder.dimension(), cap: config.memory_cap };

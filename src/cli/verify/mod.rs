@@ -6,13 +6,14 @@ mod install;
 mod new;
 mod project;
 mod run;
+pub(super) mod setup;
 mod toolchain;
 
 use std::{fs, path::Path, sync::Arc};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use pointsman::feedback::verifier::{Sandbox, SandboxLimits, first_party, first_party_names};
+use pointsman::feedback::verifier::{PYTHON, Sandbox, SandboxLimits, first_party, first_party_names};
 
 use super::{
     ask::{Running, Where},
@@ -43,6 +44,8 @@ enum VerifyCommand {
     #[command(after_help = "The tools are fetched into the cache folder with what fetches packages on this machine:
 python3 for Python and C, npm for JavaScript, rustup or apt-get for Rust.")]
     Build(build::BuildArguments),
+    /// Build the verifier that runs Python: once, in about a minute. `serve` does it when the configuration names it.
+    Setup,
     /// Check that a file is a verifier, and run golden tasks on it.
     Check(check::CheckArguments),
     /// Score a file of tasks with their answers.
@@ -95,6 +98,7 @@ pub(super) async fn run(arguments: VerifyArguments, folders: &Folders) -> Result
     match command {
         VerifyCommand::New(arguments) => new::run(&arguments),
         VerifyCommand::Build(arguments) => build::run(&arguments, folders),
+        VerifyCommand::Setup => setup::run(folders),
         VerifyCommand::Check(arguments) => check::run(arguments, folders).await,
         VerifyCommand::Run(arguments) => run::run(arguments, folders).await,
         VerifyCommand::List => install::list(&daemon()?, place.json).await,
@@ -106,9 +110,13 @@ pub(super) async fn run(arguments: VerifyArguments, folders: &Folders) -> Result
 }
 
 /// The bytes of a component: a file's, or those of a first-party verifier.
-fn component(verifier: &str, _: &Folders) -> Result<Vec<u8>> {
+fn component(verifier: &str, folders: &Folders) -> Result<Vec<u8>> {
     if Path::new(verifier).is_file() {
         return fs::read(verifier).with_context(|| format!("cannot read {verifier}"));
+    }
+    if verifier == PYTHON.name {
+        let path = setup::python(folders, &|step| eprintln!("{step}"))?;
+        return fs::read(&path).with_context(|| format!("cannot read {}", path.display()));
     }
     match first_party(verifier) {
         Some(bytes) => Ok(bytes.to_vec()),

@@ -13,6 +13,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
+use super::sources::PYTHON;
 use crate::round::ComponentSource;
 
 /// The verifiers that come with the program, by name.
@@ -24,7 +25,12 @@ const FIRST_PARTY: [(&str, &[u8]); 3] = [
 
 /// The names of all first-party verifiers.
 pub fn first_party_names() -> impl Iterator<Item = &'static str> {
-    FIRST_PARTY.iter().map(|(name, _)| *name)
+    FIRST_PARTY.iter().map(|(name, _)| *name).chain([PYTHON.name])
+}
+
+/// Whether a first-party verifier has this name.
+pub fn is_first_party(name: &str) -> bool {
+    first_party_names().any(|known| known == name)
 }
 
 /// The component of a first-party verifier that comes with the program.
@@ -70,12 +76,14 @@ pub enum ComponentError {
 #[derive(Debug, Clone)]
 pub struct Components {
     stored: PathBuf,
+    built: PathBuf,
 }
 
 impl Components {
-    /// What is handed in is kept in the folder `stored`, which is made when it is first needed.
-    pub fn new(stored: PathBuf) -> Self {
-        Self { stored }
+    /// What is handed in is kept in the folder `stored`, which is made when it is first needed; what was built once is in
+    /// the folder `built`.
+    pub fn new(stored: PathBuf, built: PathBuf) -> Self {
+        Self { stored, built }
     }
 
     /// Reads a component.
@@ -83,6 +91,13 @@ impl Components {
         match source {
             ComponentSource::FirstParty(name) => match first_party(name) {
                 Some(bytes) => Ok(Cow::Borrowed(bytes)),
+                None if *name == PYTHON.name => {
+                    let path = PYTHON.built_in(&self.built);
+                    if !path.is_file() {
+                        return Err(ComponentError::NotBuilt { name: name.clone() });
+                    }
+                    read(&path).map(Cow::Owned)
+                }
                 None => Err(ComponentError::Unknown { name: name.clone() }),
             },
             ComponentSource::Stored(sha256) => {
@@ -139,7 +154,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_read_again_and_damage_is_seen() {
         let folder = tempfile::tempdir().unwrap();
-        let components = Components::new(folder.path().join("verifiers"));
+        let components = Components::new(folder.path().join("verifiers"), folder.path().join("built"));
         let source = components.keep(b"bytes").unwrap();
         assert_eq!(source, components.keep(b"bytes").unwrap());
         assert_eq!(*components.read(&source).unwrap(), *b"bytes");
@@ -151,5 +166,7 @@ mod tests {
         assert_eq!(*components.read(&source).unwrap(), *b"bytes");
         let unknown = components.read(&ComponentSource::FirstParty("magic".into())).unwrap_err();
         assert!(unknown.to_string().contains("answer, json, rules"), "{unknown}");
+        let unbuilt = components.read(&ComponentSource::FirstParty("python".into())).unwrap_err();
+        assert!(unbuilt.to_string().contains("pointsman verify setup"), "{unbuilt}");
     }
 }

@@ -15,19 +15,20 @@ mod guest;
 mod manifest;
 mod registry;
 mod sandbox;
+mod sources;
 mod verified;
 
 pub use admission::{COMPONENT_BYTES_MAX, Refusal};
 pub use combine::combine;
 pub use componentize::{ComponentizeError, componentize};
-pub use components::{ComponentError, Components, first_party, first_party_names};
+pub use components::{ComponentError, Components, first_party, first_party_names, is_first_party};
 pub use golden::{Expected, Golden};
 pub use manifest::{Manifest, SignalSpec};
 pub use registry::{
     Judgement, NumberedVersion, Prepared, Registry, RegistryError, SetKey, TakenIn, VerifierReport, VerifierSpec,
-    is_first_party,
 };
 pub use sandbox::{Compiled, Sandbox, SandboxError, SandboxLimits};
+pub use sources::{PYTHON, Sources};
 pub use verified::Verified;
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::{
     admission::Refusal,
     combine,
-    components::{ComponentError, Components, digest, first_party, read},
+    components::{ComponentError, Components, digest, read},
     manifest::Manifest,
     sandbox::{Compiled, Sandbox},
 };
@@ -470,9 +470,4 @@ fn fold(slots: &mut Slots, key: &SetKey, name: &VerifierName, change: VerifierCh
 fn unknown(set: &[Installed], name: &VerifierName) -> RegistryError {
     let known = set.iter().map(|installed| installed.slot.name.as_str()).collect::<Vec<_>>().join(", ");
     RegistryError::Unknown { verifier: name.clone(), known }
-}
-
-/// Whether a first-party verifier has this name.
-pub fn is_first_party(name: &str) -> bool {
-    first_party(name).is_some()
 }

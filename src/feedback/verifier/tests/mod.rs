@@ -186,7 +186,12 @@ impl Bench {
         own: &[(&str, Vec<VerifierSpec>)],
     ) -> Result<Registry, RegistryError> {
         let own = own.iter().map(|(domain, set)| (Domain::new(domain).unwrap(), set.clone())).collect();
-        Registry::load(sandbox(SandboxLimits::default()), Components::new(folder.path().into()), default, &own)
+        Registry::load(
+            sandbox(SandboxLimits::default()),
+            Components::new(folder.path().into(), folder.path().join("built")),
+            default,
+            &own,
+        )
     }
 
     fn put(&self, key: &SetKey, verifier: &str, bytes: &[u8], patch: &VerifierPatch) -> VerifierChange {
