@@ -36,7 +36,7 @@ pub enum ComponentizeError {
     WrongWorld,
     /// It wants what no verifier gets.
     #[error(
-        "it imports {0}, which no verifier is given: a verifier may import {CONTRACT}* and {PREVIEW1}; \
+        "it imports {0}, which no verifier gets: it may import {CONTRACT}* and {PREVIEW1}; \
          in C, an import from `env` is a function that no source file defines"
     )]
     Imports(String),

@@ -19,7 +19,9 @@ const LEFT_OUT: [&str; 5] = ["http", "fetch-event", "random", "clocks", "stdio"]
 
 pub(in super::super) fn build(project: &Project, cache: &Path, progress: Progress<'_>) -> Result<Vec<u8>> {
     let tools = installed(cache, &format!("componentize-js-{VERSION}"), |dir| install(dir, progress))?;
-    let out = project.build_dir()?.join("component.wasm");
+    let build_dir = project.build_dir()?;
+    check_syntax(&project.dir.join(&project.entry), &build_dir)?;
+    let out = build_dir.join("component.wasm");
     progress("building with componentize-js, which takes some 20 s");
     tool::run(&mut command(&tools, project, &out), BUILD_MAX)?;
     fs::read(&out).with_context(|| format!("cannot read {}", out.display()))
@@ -38,6 +40,14 @@ fn install(dir: &Path, progress: Progress<'_>) -> Result<()> {
     npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(dir);
     let fetched = tool::run(&mut npm, FETCH_MAX);
     fetched.map(drop).context("componentize-js cannot be fetched: check the network, or npm's registry setting")
+}
+
+/// componentize-js says only how many faults there are, Node.js where. A copy, since its name decides how it is read.
+fn check_syntax(entry: &Path, build_dir: &Path) -> Result<()> {
+    let copy = build_dir.join("syntax.mjs");
+    fs::copy(entry, &copy).with_context(|| format!("cannot copy {}", entry.display()))?;
+    let checked = tool::run(Command::new("node").arg("--check").arg(&copy), BUILD_MAX);
+    checked.map(drop).with_context(|| format!("{} is no JavaScript module", entry.display()))
 }
 
 /// It resolves the module below the folder that it runs in.

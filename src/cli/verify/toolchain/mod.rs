@@ -1,8 +1,8 @@
 //! The toolchains that build verifiers, one file each.
 //!
 //! Each is pinned, fetched on first use by the package manager that the user has, so that their mirrors, proxies and
-//! certificates apply, and kept in a folder of its own in the cache: nothing is installed on the machine. What can go
-//! wrong: that package manager is missing or offline; the error says which, and repeats the tool's own words.
+//! certificates apply, and kept in a folder of its own in the cache: nothing is installed on the machine, except a
+//! target that rustup adds to its own Rust. What can go wrong: that package manager is missing or offline; the error says which, and repeats the tool's own words.
 
 pub(super) mod c;
 pub(super) mod javascript;

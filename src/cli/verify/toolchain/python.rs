@@ -43,6 +43,8 @@ fn command(programs: &Path, empty: &Path, app: &App<'_>, out: &Path) -> Command 
     let mut command = Command::new(programs.join(PACKAGE));
     command.arg("-d").arg(app.wit).args(["-w", app.world, "componentize", app.module, "-p"]).arg(app.dir);
     command.arg("-o").arg(out);
+    // A backtrace of the tool would hide the project's own.
+    command.env("RUST_BACKTRACE", "0");
     // Without it the packages of the Python on the path would come along.
     command.env("VIRTUAL_ENV", empty).env_remove("PYTHONPATH").env_remove("PYTHONHOME");
     command

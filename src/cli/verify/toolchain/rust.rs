@@ -33,7 +33,7 @@ pub(in super::super) fn build(project: &Project, cache: &Path, progress: Progres
         bail!("Rust needs cargo on the path: install it from rustup.rs");
     }
     let compiler = compiler(&project.dir, cache, progress)?;
-    progress("building with cargo");
+    progress("building with cargo, which takes a minute or more the first time");
     let messages = tool::run(&mut command(&compiler, project, &project.build_dir()?), BUILD_MAX)?;
     let core = artifact(&messages)
         .context("cargo built no WebAssembly module: Cargo.toml must have crate-type = [\"cdylib\"] under [lib]")?;
@@ -70,7 +70,7 @@ fn has_target(dir: &Path) -> bool {
 
 fn command(compiler: &Compiler, project: &Project, build_dir: &Path) -> Command {
     let mut command = Command::new("cargo");
-    command.args(["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
+    command.args(["build", "--quiet", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
     command.args(&compiler.arguments).arg("--target-dir").arg(build_dir.join("target"));
     command.envs(compiler.environment.iter().map(|(key, value)| (key, value))).current_dir(&project.dir);
     command
@@ -78,12 +78,11 @@ fn command(compiler: &Compiler, project: &Project, build_dir: &Path) -> Command 
 
 /// The module among cargo's messages; the project's own comes last.
 fn artifact(messages: &str) -> Option<PathBuf> {
-    let files = messages.lines().filter_map(|line| {
+    messages.lines().rev().find_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
         let files = message["filenames"].as_array()?;
         files.iter().filter_map(Value::as_str).find(|file| file.ends_with(".wasm")).map(PathBuf::from)
-    });
-    files.last()
+    })
 }
 
 #[cfg(test)]
@@ -107,7 +106,7 @@ mod tests {
         let arguments: Vec<_> = command.get_args().map(|argument| argument.to_str().unwrap()).collect();
         assert_eq!(
             arguments.join(" "),
-            "build --release --target wasm32-unknown-unknown --message-format json-render-diagnostics -Zfirst \
+            "build --quiet --release --target wasm32-unknown-unknown --message-format json-render-diagnostics -Zfirst \
              --target-dir /p/build/target"
         );
         assert!(command.get_envs().any(|pair| pair == ("RUSTC".as_ref(), Some("/rustc".as_ref()))));

@@ -14,8 +14,9 @@ use anyhow::{Context, Result, bail};
 const POLL: Duration = Duration::from_millis(20);
 /// A program that does not say what it is in this time is not usable.
 const PROBE_MAX: Duration = Duration::from_secs(60);
-/// How much of a failed program's output an error repeats.
-const TAIL_LINES: usize = 30;
+/// How much of a failed program's output an error repeats: compilers say the most important first, others last.
+const HEAD_LINES: usize = 20;
+const TAIL_LINES: usize = 20;
 
 /// Runs a program to its end; gives its standard output.
 pub(super) fn run(command: &mut Command, limit: Duration) -> Result<String> {
@@ -27,10 +28,15 @@ pub(super) fn run(command: &mut Command, limit: Duration) -> Result<String> {
     let status = running.wait(limit).with_context(|| format!("{name} cannot be waited for"))?;
     let (said, complained) = (read(&mut out)?, read(&mut err)?);
     let Some(status) = status else {
-        bail!("{} took more than {} s and was stopped\n{}", shown(command), limit.as_secs(), tail(&said, &complained));
+        bail!(
+            "{} took more than {} s and was stopped\n{}",
+            shown(command),
+            limit.as_secs(),
+            excerpt(&said, &complained)
+        );
     };
     if !status.success() {
-        bail!("{} failed ({status})\n{}", shown(command), tail(&said, &complained));
+        bail!("{} failed ({status})\n{}", shown(command), excerpt(&said, &complained));
     }
     Ok(said)
 }
@@ -76,9 +82,14 @@ fn shown(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-fn tail(out: &str, err: &str) -> String {
+fn excerpt(out: &str, err: &str) -> String {
     let lines: Vec<_> = out.lines().chain(err.lines()).filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+    if lines.len() <= HEAD_LINES + TAIL_LINES {
+        return lines.join("\n");
+    }
+    let (head, tail) = (&lines[..HEAD_LINES], &lines[lines.len() - TAIL_LINES..]);
+    let left_out = lines.len() - HEAD_LINES - TAIL_LINES;
+    format!("{}\n({left_out} lines left out)\n{}", head.join("\n"), tail.join("\n"))
 }
 
 #[cfg(test)]
@@ -95,11 +106,12 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_repeats_the_command_and_its_last_words() {
+    fn a_failure_repeats_the_command_its_first_and_its_last_words() {
         let script = "seq 100; echo out; echo reason >&2; exit 3";
         let error = format!("{:#}", shell(script, PROBE_MAX).unwrap_err());
-        assert!(error.starts_with("sh -c seq 100") && error.ends_with("100\nout\nreason"), "{error}");
-        assert!(!error.contains("\n1\n"), "{error}");
+        assert!(error.starts_with("sh -c seq 100"), "{error}");
+        assert!(error.contains("\n20\n(62 lines left out)\n83\n"), "{error}");
+        assert!(error.ends_with("\n100\nout\nreason"), "{error}");
     }
 
     #[test]
