@@ -9,9 +9,13 @@ import ast
 import re
 
 from steps import TARGET, Call, Failed, Group, Method, Program, Step, brief, compiled, mismatch, names_in
-from values import NotPlain, decode, read_literal
+from values import NotPlain, read_literal
 
 TESTS_MAX = 200
+
+
+# `unittest.main()`, `check(f)` and the like: the steps are run anyway.
+RUNNER = re.compile(r"if __name__|unittest\.(?:main|TextTestRunner)|check\(")
 
 
 class Malformed(Exception):
@@ -75,7 +79,7 @@ def _arguments(given):
     if not isinstance(given, str):
         return [given]
     for read in (lambda: [read_literal(line) for line in given.strip().split("\n")],
-                 lambda: list(decode(f"({given.strip()},)"))):
+                 lambda: list(read_literal(f"({given.strip()},)"))):
         try:
             return read()
         except NotPlain:
@@ -97,21 +101,22 @@ def source_group(source, entry, name="metadata"):
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Malformed(f"the tests are not Python: {error}") from None
-    uses = names_in(compiled(tree.body))
+    lines = source.split("\n")
     tree = _TellSides().visit(tree)
     steps = []
     for node in tree.body:
-        label = brief(ast.unparse(node).split("\n")[0].replace("__check_equal__", "equal"), 0)[:100]
+        label = lines[node.lineno - 1].strip()[:100]
         if isinstance(node, ast.FunctionDef) and node.name == "check":
-            steps += _check_steps(node, entry)
+            steps += _check_steps(node, lines)
         elif isinstance(node, ast.FunctionDef) and node.name.startswith("test") and not node.args.args:
             call = ast.Expr(ast.Call(ast.Name(node.name, ast.Load()), [], []))
             steps += [Step(label, compiled([node]), False), Step(node.name, compiled([call]))]
         elif isinstance(node, ast.ClassDef) and _is_test_case(node):
             steps.append(Step(label, compiled([node]), False))
+            uses = names_in(compiled(tree.body))
             steps += [Method(f"{node.name}.{item.name}", node.name, item.name, uses) for item in node.body
                       if isinstance(item, ast.FunctionDef) and item.name.startswith("test")]
-        elif _calls_runner(node):
+        elif RUNNER.match(label):
             continue
         else:
             steps.append(Step(label, compiled([node]), _asserts(node)))
@@ -120,7 +125,7 @@ def source_group(source, entry, name="metadata"):
     return Group(name, steps[:TESTS_MAX * 2])
 
 
-def _check_steps(function, entry):
+def _check_steps(function, lines):
     """The body of `check(candidate)` as steps of its own, unless it needs to be a function."""
     parameter = function.args.args[0].arg if function.args.args else "candidate"
     target = ast.Subscript(ast.Call(ast.Name("globals", ast.Load()), [], []), ast.Constant(TARGET), ast.Load())
@@ -132,7 +137,7 @@ def _check_steps(function, entry):
         return [Step("def check", compiled([function]), False), Step("check(candidate)", compiled([call]))]
     steps = [Step("check", compiled([bind]), False)]
     for node in function.body:
-        label = ast.unparse(node).split("\n")[0].replace("__check_equal__", "equal")[:100]
+        label = lines[node.lineno - 1].strip()[:100]
         steps.append(Step(label, compiled([node]), _asserts(node)))
     return steps
 
@@ -151,17 +156,12 @@ def _asserts(node):
     """Whether a statement asserts; defining a function that does is not yet asserting."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return False
-    return any(isinstance(item, ast.Assert)
-               or isinstance(item, ast.Name) and item.id == "__check_equal__"
-               or isinstance(item, ast.Call) and re.match(r"assert|check_", ast.unparse(item.func))
-               for item in ast.walk(node))
+    for item in ast.walk(node):
+        name = item.id if isinstance(item, ast.Name) else item.attr if isinstance(item, ast.Attribute) else ""
+        if isinstance(item, ast.Assert) or name.startswith(("assert", "__check_equal__", "check_")):
+            return True
+    return False
 
 
 def _is_test_case(node):
     return any("TestCase" in ast.unparse(base) for base in node.bases)
-
-
-def _calls_runner(node):
-    """`unittest.main()`, `check(f)` and the like: the steps are run anyway."""
-    text = ast.unparse(node)
-    return (text.startswith("if __name__") or re.match(r"unittest\.(main|TextTestRunner)|check\(", text) is not None)
