@@ -123,11 +123,11 @@ def _is_prelude(node, entry):
 
 
 def _docstrings(tree):
-    for node in ast.walk(tree):
-        if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Module)):
-            text = ast.get_docstring(node, clean=False)
-            if text:
-                yield text
+    if text := ast.get_docstring(tree, clean=False):
+        yield text
+    for node in tree.body:
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            yield from _docstrings(node)
 
 
 def _comments(code):

@@ -196,4 +196,9 @@ def names_in(code):
 
 
 def compiled(nodes):
+    return compile(ast.Module(list(nodes), []), "<tests>", "exec")
+
+
+def placed(nodes):
+    """As `compiled`, for nodes that were made rather than parsed."""
     return compile(ast.fix_missing_locations(ast.Module(list(nodes), [])), "<tests>", "exec")

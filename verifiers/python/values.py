@@ -116,6 +116,7 @@ MAKERS = {
     "date": lambda parts: datetime.date(*parts), "timedelta": lambda parts: datetime.timedelta(*parts),
 }
 # Brackets inside brackets, without what is between: more of them than honest values have.
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 DEEP = re.compile(r"(?:[\[{][^\[\]{}]*){%d}" % (4 * DEPTH_MAX))
 
 
@@ -123,7 +124,7 @@ def decode(text, handle=Handle):
     """Reads what `encode` wrote; `handle` makes the stand-in for an object of the other side."""
     if len(text) > TEXT_MAX:
         raise NotPlain(f"not a plain value: {len(text)} characters, at most {TEXT_MAX} are taken")
-    if text.count("[") + text.count("{") > 4 * DEPTH_MAX and DEEP.search(text):
+    if text.count("[") + text.count("{") > 4 * DEPTH_MAX and DEEP.search(STRING.sub("", text)):
         raise NotPlain("not a plain value: nested too deep")
     try:
         return _unpack(json.loads(text), handle)
