@@ -8,11 +8,13 @@ stands or indented as a body. Whatever the prompt imports and defines comes befo
 
 import ast
 import dataclasses
+import re
 import textwrap
+import types
 import warnings
 
 # Online judges import these for a `class Solution`, so answers in that form leave the imports out.
-JUDGE_IMPORTS = """
+JUDGE_IMPORTS = tuple(compile(line, "prompt.py", "exec") for line in """
 import bisect, collections, functools, heapq, itertools, math, operator, random, re, string, sys
 from bisect import *
 from collections import *
@@ -22,9 +24,7 @@ from itertools import *
 from math import *
 from typing import *
 from builtins import pow
-"""
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-IMPORTS = (ast.Import, ast.ImportFrom)
+""".split("\n") if line)
 
 
 class NoCode(Exception):
@@ -32,92 +32,79 @@ class NoCode(Exception):
 
 
 @dataclasses.dataclass
+class Block:
+    text: str
+    code: types.CodeType
+
+    def names(self):
+        """Functions and classes that it defines at the top, or under a condition there."""
+        return {item.co_name for item in self.code.co_consts if isinstance(item, types.CodeType)
+                and item.co_name.isidentifier() and item.co_name != "__annotate__"}
+
+
+@dataclasses.dataclass
 class Source:
-    prelude: str
-    code: str
-    outline: dict
+    prelude: tuple
+    code: types.CodeType
 
 
 def choose(plan, program=False):
-    """`plan` holds `blocks` (text, is it fenced), `entry`, and the prompt's `stub` and `prelude`."""
+    """`plan` holds `blocks` (text, language tag), `fenced`, `entry`, and the prompt's `stub` and `prelude`."""
     entry, stub = plan["entry"], plan["stub"]
     texts = [text for text, _ in plan["blocks"]]
-    parsed = [(text, tree) for text in texts if (tree := parse(text)) is not None and tree.body]
-    code = join(parsed, entry)
-    if stub and not (code and defines(code, entry)):
-        completed = complete(stub, texts)
-        if completed:
-            code = completed
-    if not code and not plan["fenced"]:
-        code = longest_run(texts[0]) if texts else ""
-    if not code:
-        broken = next((text for text in texts if looks_like_code(text)), None)
-        if broken is None:
-            raise NoCode("no code in the answer")
-        compile(broken, "candidate.py", "exec")  # names the syntax error
+    block = join([found for text in texts if (found := parse(text)) is not None], entry)
+    if stub and not (block and defines(block, entry)):
+        block = complete(stub, texts) or block
+    if not block and not plan["fenced"]:
+        block = longest_run(texts[0])
+    if not block:
+        for text in texts:
+            if looks_like_code(text):
+                compile(text, "candidate.py", "exec")  # raises the syntax error, which says where
         raise NoCode("no code in the answer")
-    if not plan["fenced"] and not has_substance(ast.parse(code)):
+    if not plan["fenced"] and not has_substance(ast.parse(block.text)):
         raise NoCode("no code in the answer")
-    outline = outline_of(ast.parse(code))
-    prelude = "" if program else plan["prelude"]
-    if "Solution" in outline["classes"]:
+    prelude = () if program else tuple(plan["prelude"])
+    if "Solution" in block.names():
         prelude = JUDGE_IMPORTS + prelude
-    return Source(prelude, code, outline)
+    return Source(prelude, block.code)
 
 
 def parse(text):
-    """The module, or None. Compiles as well, since `return` outside a function parses."""
+    """The compiled block, or None. Blocks without a statement are none."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for form in (text, textwrap.dedent(text)):
+        for form in dict.fromkeys((text, textwrap.dedent(text))):
             try:
-                compile(form, "candidate.py", "exec", dont_inherit=True)
-                return ast.parse(form)
+                code = compile(form, "candidate.py", "exec", dont_inherit=True)
             except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
                 continue
+            return Block(form, code) if form.strip() else None
     return None
 
 
-def join(parsed, entry):
+def join(blocks, entry):
     """The blocks in order. Of several that define the entry point, or the same names, the last stands."""
-    if not parsed:
-        return ""
-    names = [{node.name for node in tree.body if isinstance(node, DEFINITIONS)} for _, tree in parsed]
-    if not any(names):
-        return "\n".join(dedented(text) for text, _ in parsed)
-    first = next(index for index, found in enumerate(names) if found)
-    kept = []
-    for index, (text, tree) in enumerate(parsed):
-        later = set().union(*names[index + 1:])
-        replaced = names[index] and (names[index] <= later or (entry and entry in names[index] and entry in later))
-        # After the definitions, a block without any shows how to use them.
-        usage = index > first and not names[index]
-        if not replaced and not usage:
-            kept.append(dedented(text))
-    return "\n".join(kept)
+    names = [block.names() for block in blocks]
+    if any(names):
+        first = next(index for index, found in enumerate(names) if found)
+        kept = []
+        for index, block in enumerate(blocks):
+            later = set().union(*names[index + 1:])
+            replaced = names[index] and (names[index] <= later or (entry in names[index] and entry in later))
+            # After the definitions, a block without any shows how to use them.
+            usage = index > first and not names[index]
+            if not replaced and not usage:
+                kept.append(block)
+        blocks = kept
+    return blocks[0] if len(blocks) == 1 else parse("\n".join(block.text for block in blocks))
 
 
-def dedented(text):
-    try:
-        ast.parse(text)
-        return text
-    except SyntaxError:
-        return textwrap.dedent(text)
-
-
-def defines(code, entry):
+def defines(block, entry):
     """Whether the code has the function or class asked for; of `Solution.method` the class is enough."""
-    if not entry:
-        return True
     first = entry.split(".")[0]
-    for node in ast.parse(code).body:
-        if isinstance(node, DEFINITIONS) and node.name == first:
-            return True
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == first for t in node.targets):
-            return True
-        if isinstance(node, IMPORTS) and any((alias.asname or alias.name) == first for alias in node.names):
-            return True
-    return False
+    return not entry or first in block.names() or re.search(
+        rf"^{re.escape(first)}\b.*=|^(?:from|import)\b.*\b{re.escape(first)}\b", block.text, re.M) is not None
 
 
 def complete(stub, texts):
@@ -130,9 +117,9 @@ def complete(stub, texts):
         forms = (body, indent + body, textwrap.indent(textwrap.dedent(body), indent))
         for form in dict.fromkeys(forms):
             whole = stub.rstrip() + "\n" + form + "\n"
-            if parse(whole) is not None:
-                return whole
-    return ""
+            if (block := parse(whole)) is not None:
+                return block
+    return None
 
 
 def body_indent(stub):
@@ -155,8 +142,8 @@ def _assigns(line):
 
 
 def has_substance(tree):
-    kinds = DEFINITIONS + IMPORTS + (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Try,
-                                     ast.With, ast.Raise, ast.Assert)
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign,
+             ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If, ast.Try, ast.With, ast.Raise, ast.Assert)
     return any(isinstance(node, kinds) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
                for node in tree.body)
 
@@ -168,9 +155,9 @@ def longest_run(text):
     for start in starts[:5]:
         for end in _ends(lines, start):
             code = "\n".join(lines[start:end])
-            if (tree := parse(code)) is not None and has_substance(tree):
-                return code
-    return ""
+            if (block := parse(code)) is not None and has_substance(ast.parse(code)):
+                return block
+    return None
 
 
 def _ends(lines, start):
@@ -178,14 +165,3 @@ def _ends(lines, start):
     yield len(lines)
     margins = [i for i in range(len(lines) - 1, start, -1) if lines[i] and not lines[i][0].isspace()]
     yield from margins[:200]
-
-
-def outline_of(tree):
-    """Names at the top: functions in order, and each class's public methods."""
-    functions = [node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    classes = {}
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef):
-            classes[node.name] = [item.name for item in node.body
-                                  if isinstance(item, ast.FunctionDef) and not item.name.startswith("_")]
-    return {"functions": functions[:100], "classes": dict(list(classes.items())[:100])}

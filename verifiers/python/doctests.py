@@ -1,6 +1,5 @@
 """Interactive sessions (`>>> `) in a prompt, as steps."""
 
-import ast
 import re
 
 from examples import call_form
@@ -37,19 +36,26 @@ def read_sessions(text, known, skipped):
 
 
 def _step(source, want, known, skipped):
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    code, expression = _compiled(source)
+    if code is None:
         form = call_form(source, known)
         if form is None:
             skipped.append(f"example {source[:80]!r} does not parse")
         return form
-    if not want:
-        # `>>> f(1) == 2` with nothing below it is meant as a statement of fact.
-        if len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr) and (form := call_form(source, known)):
-            return form
-        return Doctest(source[:100], source, "", counts=False)
-    if re.search(r"<[\w.]+ object at 0x|<function |DataFrame|array\(", want):
+    # `>>> f(1) == 2` with nothing below it is meant as a statement of fact.
+    if not want and expression and (form := call_form(source, known)):
+        return form
+    if want and re.search(r"<[\w.]+ object at 0x|<function |DataFrame|array\(", want):
         skipped.append(f"example {source[:80]!r} shows no comparable value")
-        return Doctest(source[:100], source, "", counts=False)
-    return Doctest(source[:100], source, want)
+        want = ""
+    return Doctest(source[:100], code, want, counts=bool(want))
+
+
+def _compiled(source):
+    """(code, whether it is an expression), or (None, False)."""
+    for mode in ("eval", "exec"):
+        try:
+            return compile(source, "<example>", mode), mode == "eval"
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    return None, False

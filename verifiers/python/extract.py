@@ -27,21 +27,23 @@ def read_answer(text):
     named = [block for block in fences if block[1] in PYTHON]
     usable = named or [block for block in fences if not block[1]]
     code = [block for block in usable if not SESSION.match(block[0])]
-    return Answer(code[:BLOCKS_MAX], True, bool(named))
+    return Answer(code, True, bool(named))
 
 
 def fenced_blocks(text):
-    """Blocks between ``` or ~~~ lines, with their tags; a last one left open runs to the end."""
+    """Blocks between ``` or ~~~ lines, with their tags; a last one left open runs to the end. At most BLOCKS_MAX."""
     blocks, lines, fence = [], [], None
     for line in text.split("\n"):
         line = line.rstrip("\r")
-        match = FENCE.match(line) if len(line) < 200 else None
+        match = FENCE.match(line) if ("```" in line or "~~~" in line) and len(line) < 200 else None
         if fence is None:
             if match:
                 fence, lines = match, []
         elif match and match[2][0] == fence[2][0] and len(match[2]) >= len(fence[2]) and not match[3]:
             blocks.append(_block(fence, lines))
             fence = None
+            if len(blocks) == BLOCKS_MAX:
+                return blocks
         else:
             lines.append(line)
     if fence is not None:

@@ -34,7 +34,8 @@ def judge(prompt_text, metadata_text, answer_text, config_text, sandbox):
         raise NotApplicable(f"the language is {language}")
     prompt = read_prompt(prompt_text)
     tests = find_tests(metadata, prompt)
-    answer = read_answer(answer_text[:ANSWER_MAX])
+    too_long = len(answer_text) > ANSWER_MAX
+    answer = read_answer("" if too_long else answer_text)
     if not tests and not language and not answer.says_python:
         raise NotApplicable("no tests, and no code was asked for")
     trace = [f"{tests.count()} tests from {tests.source}" if tests else "no tests: only whether the code loads"]
@@ -43,9 +44,8 @@ def judge(prompt_text, metadata_text, answer_text, config_text, sandbox):
     if tests:
         doubtful = tests.source != "metadata" and is_doubtful(prompt_text)
         confidence = SURE if tests.source == "metadata" else DOUBTFUL if doubtful else EXAMPLES
-    if len(answer_text) > ANSWER_MAX or not answer.blocks:
-        long = len(answer_text) > ANSWER_MAX
-        why = f"the answer is longer than {ANSWER_MAX} characters" if long else "no code in the answer"
+    if not answer.blocks:
+        why = f"the answer is longer than {ANSWER_MAX} characters" if too_long else "no code in the answer"
         return sum_up(weights, confidence, why, tests.count(), 0, [*trace, why])
     plan = {"blocks": answer.blocks, "fenced": answer.fenced, "stub": prompt.stub, "prelude": prompt.prelude,
             "entry": metadata.get("entry_point") or prompt.entry}

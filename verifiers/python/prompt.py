@@ -5,11 +5,13 @@ The prompt is trusted, so it is parsed here. It is also written by people: whate
 
 import ast
 import dataclasses
+import itertools
 import re
 
 from extract import PYTHON, fenced_blocks
 
 CODE_START = re.compile(r"^(?:from [\w.]+ import |import \w|def \w|async def \w|class \w|@\w)", re.M)
+STARTS_MAX = 20
 NAMED = (
     re.compile(r"(?:function|method|def)\s+(?:called\s+|named\s+)?[`'\"]?([A-Za-z_]\w*)[`'\"]?\s*\("),
     re.compile(r"(?:function|method)\s+(?:called|named)\s+[`'\"]?([A-Za-z_]\w*)"),
@@ -22,7 +24,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 class Prompt:
     text: str
     stub: str = ""  # the code that a completion goes on from
-    prelude: str = ""  # its imports and helpers
+    prelude: list = dataclasses.field(default_factory=list)  # its imports and helpers, a statement each
     entry: str = ""  # `name` or `Class.method`, empty when not told
     params: list = dataclasses.field(default_factory=list)
     prose: str = ""  # everything but code: text around it, docstrings, comments
@@ -31,8 +33,7 @@ class Prompt:
 
 
 def read_prompt(text):
-    code, around = _split(text)
-    tree = parse_stub(code) if code else None
+    code, around, tree = _split(text)
     if tree is None:
         return Prompt(text, entry=_named(text), prose=text)
     prompt = Prompt(text, stub=code, tree=tree, names={node.name for node in tree.body if hasattr(node, "name")})
@@ -40,31 +41,37 @@ def read_prompt(text):
     if node is not None:
         prompt.entry = f"{owner}.{node.name}" if owner else node.name
         prompt.params = [arg.arg for arg in node.args.posonlyargs + node.args.args if arg.arg not in ("self", "cls")]
-    kept = [item for item in tree.body if _is_prelude(item, prompt.entry)]
-    prompt.prelude = "\n".join(ast.unparse(item) for item in kept)
+    lines = code.split("\n")
+    prompt.prelude = ["\n".join(lines[_first_line(item) - 1:item.end_lineno]) for item in tree.body
+                      if _is_prelude(item, prompt.entry)]
     prompt.prose = "\n".join([around, *_docstrings(tree), *_comments(code)])
     return prompt
 
 
+def _first_line(node):
+    return min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))])
+
+
+# Where prose may follow the code: a line at the margin that opens no statement.
+PROSE_AFTER = re.compile(r"\n(?=[^\s#@)\]}])(?!from |import |def |class |async |else|elif|except|finally)")
+
+
 def _split(text):
-    """The prompt's Python code and the rest."""
+    """The prompt's Python code, the rest, and the code's tree."""
     if "```" in text or "~~~" in text:
         blocks = [body for body, tag in fenced_blocks(text) if tag in PYTHON or not tag]
         code = "\n".join(body for body in blocks if CODE_START.search(body) and parse_stub(body) is not None)
-        if code and parse_stub(code) is not None:
+        if code and (tree := parse_stub(code)) is not None:
             # Asserts and examples inside the fences are kept as text.
-            return code, text
-    start = CODE_START.search(text)
-    while start:
+            return code, text, tree
+    for start in itertools.islice(CODE_START.finditer(text), STARTS_MAX):
         code = text[start.start():]
-        if parse_stub(code) is not None:
-            return code, text[:start.start()]
-        # Prose may follow the code: end it where the indented part ends.
-        end = re.compile(r"\n(?=[^\s#@)\]}])(?!from |import |def |class |async |else|elif|except|finally)").search(text, start.end())
-        if end and parse_stub(text[start.start():end.start()]) is not None:
-            return text[start.start():end.start()], text[:start.start()] + text[end.start():]
-        start = CODE_START.search(text, start.end())
-    return "", text
+        if (tree := parse_stub(code)) is not None:
+            return code, text[:start.start()], tree
+        end = PROSE_AFTER.search(text, start.end())
+        if end and (tree := parse_stub(text[start.start():end.start()])) is not None:
+            return text[start.start():end.start()], text[:start.start()] + text[end.start():], tree
+    return "", text, None
 
 
 def parse_stub(code):
@@ -116,11 +123,11 @@ def _is_prelude(node, entry):
 
 
 def _docstrings(tree):
-    for node in ast.walk(tree):
-        if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Module)):
-            text = ast.get_docstring(node, clean=False)
-            if text:
-                yield text
+    if text := ast.get_docstring(tree, clean=False):
+        yield text
+    for node in tree.body:
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            yield from _docstrings(node)
 
 
 def _comments(code):

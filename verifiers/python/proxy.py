@@ -1,7 +1,7 @@
 """Stand-ins, on the trusted side, for what the answer defined.
 
-A call turns its arguments into literals, crosses into the instance that holds the answer, and turns the literal that
-comes back into a value. An object of the answer's own class stays there; a `Remote` names it. A Remote is equal to no
+A call turns its arguments into text, crosses into the instance that holds the answer, and turns the text that comes
+back into a value (values.py). An object of the answer's own class stays there; a `Remote` names it. A Remote is equal to no
 plain value, has no arithmetic and no order, since whatever it said about itself would be the answer's word: an object
 equal to everything must not pass.
 """
@@ -141,7 +141,7 @@ class Session:
         self.gone = ""
         return self.start() == ""
 
-    def _literal(self, value):
+    def _text(self, value):
         try:
             return values.encode(value, lambda item: item._number if type(item) is Remote else None)
         except values.NotPlain as error:
@@ -152,14 +152,14 @@ class Session:
 
     def request(self, name, data, args=()):
         """Calls over there; mutated arguments are written back, printed text is printed, an error is raised."""
-        match self._send(name, self._literal(data)):
+        match self._send(name, self._text(data)):
             case ("value", value, dict() as changed, str(printed)):
                 sys.stdout.write(printed)
                 for index, now in changed.items():
                     if type(index) is int and 0 <= index < len(args):
                         write_back(args[index], now)
                 return value
-            case ("raised", str(name), str(base), tuple() as details, str(printed)):
+            case ("raised", str(name), str(base), tuple(details), str(printed)):
                 sys.stdout.write(printed)
                 raise self._error(name, base)(*details)
             case ("unplain", str(problem), str(printed)):

@@ -1,6 +1,5 @@
 """The answer against its tests: one session for functions, one fresh instance for every run of a program."""
 
-import ast
 import builtins
 import contextlib
 import importlib.util
@@ -139,15 +138,17 @@ class Run:
         asked = {name for name in needed if name == first or not hasattr(builtins, name)} | {first}
         try:
             stand_ins = self.session.stand_ins(asked)
-        except (Stopped, Broken):
-            stand_ins = {}
+        except (Stopped, Broken) as error:
+            stand_ins, lacking = {}, str(error)
+        else:
+            lacking = f"the answer does not define {target or 'a function'}"
         names.update(stand_ins)
-        for node in ast.parse(self.prompt.prelude).body:
+        for statement in self.prompt.prelude:
             with contextlib.suppress(BaseException), contextlib.redirect_stdout(io.StringIO()):
-                exec(compile(ast.Module([node], []), "<prompt>", "exec"), names)
+                exec(statement, names)
         if first in stand_ins:
             names[first] = stand_ins[first]
-        names[TARGET] = self.callable(first, method, stand_ins)
+        names[TARGET] = callable_of(stand_ins.get(first), method, lacking)
         wanted = self.session.plan["entry"].rpartition(".")[2]
         if wanted and wanted not in names:
             names[wanted] = names[TARGET]
@@ -169,17 +170,18 @@ class Run:
             return f"Solution.{methods[0]}"
         return functions[-1] if functions else ""
 
-    def callable(self, first, method, stand_ins):
-        found = stand_ins.get(first)
-        if found is None:
-            def missing(*_args, **_kwargs):
-                raise Failed(f"the answer does not define {first or 'a function'}")
-            return missing
-        if method:
-            return lambda *args, **kwargs: getattr(found(), method)(*args, **kwargs)
-        return found
-
     def fail(self, label, problem):
         self.told += 1
         if self.told <= FAILURES_MAX:
             self.trace.append(cut(f"failed: {label}: {problem}"))
+
+
+def callable_of(found, method, lacking):
+    """The function under test: a stand-in, a method of a new object, or what tells that there is none."""
+    if found is None:
+        def missing(*_args, **_kwargs):
+            raise Failed(lacking)
+        return missing
+    if method:
+        return lambda *args, **kwargs: getattr(found(), method)(*args, **kwargs)
+    return found

@@ -4,23 +4,24 @@ Nothing here is trusted once the code has run, since the code can change anythin
 no test and no expected value, and all it says is data to the other side.
 
 `call(name, args)` calls a function of the answer. Names that begin with a colon, which no function can have, are this
-component's own requests: `:start`, `:kinds`, `:get`, `:set`, `:method`, `:special`. Every reply is a literal tuple:
+component's own requests: `:start`, `:kinds`, `:get`, `:set`, `:method`, `:special`. Every reply is a tuple:
 
     ("value", result, {index: mutated argument}, printed)
     ("raised", type's name, its nearest builtin type's name, args, printed)
     ("unplain", what the result is, printed)
 """
 
-import ast
 import builtins
+import contextlib
 import io
-import linecache
 import sys
 import types
 
 import assemble
 import values
 
+# The names under which the answer's module runs.
+OWN = ("candidate", "__main__")
 PRINTED_MAX = 65_536
 MESSAGE_MAX = 500
 
@@ -44,9 +45,8 @@ class Printed(io.RawIOBase):
         return len(data)
 
 
-def text_file(raw, line_buffering=False):
-    return io.TextIOWrapper(io.BufferedWriter(raw, 8192), "utf-8", "backslashreplace", newline="",
-                            line_buffering=line_buffering)
+def text_file(raw):
+    return io.TextIOWrapper(io.BufferedWriter(raw, 8192), "utf-8", "backslashreplace", newline="")
 
 
 class Candidate:
@@ -57,30 +57,32 @@ class Candidate:
         self.names = self.module.__dict__
         self.objects = []
         self.printed = Printed()
+        self.out = None
+        self.errors = text_file(Printed())
 
     def load(self, code, stdin="", main=False):
-        """Executes module code. Errors of the code pass through."""
+        """Executes module code, text or compiled. Errors of the code pass through."""
         self.names["__name__"] = "__main__" if main else "candidate"
         # Classes with annotations and dataclasses look their module up by name.
         sys.modules[self.names["__name__"]] = self.module
-        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin.encode())), "utf-8")
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin.encode(errors="replace"))), "utf-8")
         sys.argv = ["candidate.py"]
         builtins.open = _open
         with self:
-            exec(compile(code, "candidate.py", "exec", dont_inherit=True), self.names)
+            exec(code, self.names)
 
     def prepare(self, prelude):
         """Executes what the prompt imports and defines; a statement that fails must not stop the others."""
-        for node in ast.parse(prelude).body:
-            try:
-                exec(compile(ast.Module([node], []), "prompt.py", "exec"), self.names)
-            except BaseException:
-                pass
+        for statement in prelude:
+            with contextlib.suppress(BaseException):
+                exec(statement, self.names)
 
     def __enter__(self):
         self.streams = sys.stdout, sys.stderr
-        sys.stdout = text_file(self.printed)
-        sys.stderr = text_file(Printed())
+        if self.out is None or self.out.closed:
+            self.out = text_file(self.printed)
+        sys.stdout = self.out
+        sys.stderr = self.errors
 
     def __exit__(self, *_):
         for stream in (sys.stdout, sys.stderr):
@@ -90,6 +92,18 @@ class Candidate:
                 pass
         sys.stdout, sys.stderr = self.streams
 
+    def outline(self):
+        """What was defined: functions in order, and each class's public methods."""
+        functions, classes = [], {}
+        for name, value in list(self.names.items()):
+            if getattr(value, "__module__", "") not in OWN:
+                continue
+            if isinstance(value, types.FunctionType):
+                functions.append(name)
+            elif isinstance(value, type):
+                classes[name] = [key for key in vars(value) if not key.startswith("_")][:100]
+        return {"functions": functions[-100:], "classes": dict(list(classes.items())[-100:])}
+
     def take_printed(self):
         text = bytes(self.printed.kept).decode("utf-8", "replace")
         self.printed.kept.clear()
@@ -98,7 +112,7 @@ class Candidate:
     def hold(self, value):
         """A handle's number for an object of a class or a function that the answer defined; None for any other."""
         kind = value if isinstance(value, (type, types.FunctionType)) else type(value)
-        if getattr(kind, "__module__", None) not in ("candidate", "__main__"):
+        if getattr(kind, "__module__", None) not in OWN:
             return None
         for number, held in enumerate(self.objects):
             if held is value:
@@ -111,24 +125,22 @@ class Candidate:
         before = {}
         for index, arg in enumerate(args):
             if isinstance(arg, (list, dict, set, bytearray)):
-                before[index] = values.encode(arg, self.hold, 1)
+                before[index] = values.write(values.pack(arg, self.hold, 1))
         try:
             with self:
                 result = function(*args, **dict(kwargs))
-                text = values.encode(result, self.hold)
+                packed = values.pack(result, self.hold)
         except values.NotPlain as error:
             return self.literal("unplain", str(error)[:MESSAGE_MAX])
         except BaseException as error:
             return self.raised(error)
         changed = []
         for index, was in before.items():
-            try:
-                now = values.encode(args[index], self.hold, 1)
-            except values.NotPlain:
-                continue
-            if now != was:
-                changed.append(f"{index}: {now}")
-        return f"('value', {text}, {{{', '.join(changed)}}}, {self.take_printed()!r})"
+            with contextlib.suppress(values.NotPlain):
+                now = values.pack(args[index], self.hold, 1)
+                if values.write(now) != was:
+                    changed += [index, now]
+        return values.write(["value", packed, {"dict": changed}, self.take_printed()])
 
     def raised(self, error):
         args = []
@@ -141,7 +153,7 @@ class Candidate:
         return self.literal("raised", type(error).__name__[:100], builtin_base(type(error)), tuple(args))
 
     def literal(self, *parts):
-        return values.encode((*parts, self.take_printed()))
+        return values.encode([*parts, self.take_printed()])
 
 
 def builtin_base(kind):
@@ -197,7 +209,7 @@ def start(candidate, plan, stdin=None):
             return candidate.literal("failed", describe_error(error))
     except BaseException as error:
         return candidate.literal("failed", describe_error(error))
-    return candidate.literal("loaded", source.outline)
+    return candidate.literal("loaded", candidate.outline())
 
 
 def kinds(candidate, names):
@@ -230,7 +242,6 @@ SPECIAL = {
 
 def answer_request(candidate, name, args):
     """Serves one call of the other side."""
-    linecache.clearcache()
     resolve = candidate.objects.__getitem__
     data = values.decode(args, resolve) if args else ()
     if name == ":start":

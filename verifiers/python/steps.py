@@ -95,7 +95,7 @@ RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?::[ \t]*(.*))?$", re.M)
 class Doctest:
     """What an interactive session would show."""
     label: str
-    source: str
+    code: object
     want: str
     counts: bool = True
 
@@ -104,7 +104,7 @@ class Doctest:
         error, value = None, None
         with contextlib.redirect_stdout(printed):
             try:
-                value = self._execute(names)
+                value = eval(self.code, names)  # None for statements
             except Exception as caught:
                 error = caught
         if self.want.startswith("Traceback"):
@@ -121,14 +121,6 @@ class Doctest:
             return
         raise Failed(f"got {brief(got.strip(), 80)}, expected {brief(self.want.strip(), 80)}")
 
-    def _execute(self, names):
-        try:
-            code = compile(self.source, "<example>", "eval")
-        except SyntaxError:
-            exec(compile(self.source, "<example>", "exec"), names)
-            return None
-        return eval(code, names)
-
     def _equal(self, printed, value):
         try:
             return not printed and same(value, read_literal(self.want))
@@ -136,7 +128,7 @@ class Doctest:
             return False
 
     def needs(self):
-        return names_in(compile(self.source, "<example>", "exec"))
+        return names_in(self.code)
 
 
 def _error_matches(error, wanted):
@@ -204,4 +196,9 @@ def names_in(code):
 
 
 def compiled(nodes):
+    return compile(ast.Module(list(nodes), []), "<tests>", "exec")
+
+
+def placed(nodes):
+    """As `compiled`, for nodes that were made rather than parsed."""
     return compile(ast.fix_missing_locations(ast.Module(list(nodes), [])), "<tests>", "exec")

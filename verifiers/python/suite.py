@@ -8,10 +8,14 @@ Each `assert left == right` is rewritten to tell both sides when it fails; what 
 import ast
 import re
 
-from steps import TARGET, Call, Failed, Group, Method, Program, Step, brief, compiled, mismatch, names_in
-from values import NotPlain, decode, read_literal
+from steps import TARGET, Call, Failed, Group, Method, Program, Step, brief, compiled, mismatch, names_in, placed
+from values import NotPlain, read_literal
 
 TESTS_MAX = 200
+
+
+# `unittest.main()`, `check(f)` and the like: the steps are run anyway.
+RUNNER = re.compile(r"if __name__|unittest\.(?:main|TextTestRunner)|check\(")
 
 
 class Malformed(Exception):
@@ -24,14 +28,29 @@ def check_equal(got, expected, *message):
         raise Failed(f"{mismatch(got, expected)}{f' ({brief(message[0])})' if message else ''}")
 
 
-class _TellSides(ast.NodeTransformer):
-    def visit_Assert(self, node):
-        match node.test:
-            case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-                extra = [node.msg] if node.msg else []
-                call = ast.Call(ast.Name("__check_equal__", ast.Load()), [left, right, *extra], [])
-                return ast.copy_location(ast.Expr(call), node)
-        return node
+def statements(body, inner=True):
+    """The statements of a body and those inside them; `inner` goes into functions and classes too."""
+    for node in body:
+        yield node
+        if inner or not isinstance(node, SCOPES):
+            for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+                yield from statements(getattr(node, field, ()), inner)
+
+
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def tell_sides(body):
+    """Rewrites the asserts in place. Only statements are walked: walking expressions is most of the cost."""
+    for index, node in enumerate(body):
+        match node:
+            case ast.Assert(test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])):
+                name = ast.copy_location(ast.Name("__check_equal__", ast.Load()), node)
+                call = ast.Call(name, [left, right, *([node.msg] if node.msg else [])], [])
+                body[index] = ast.copy_location(ast.Expr(ast.copy_location(call, node)), node)
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            if inner := getattr(node, field, None):
+                tell_sides(inner)
 
 
 def read_suite(tests, entry):
@@ -75,7 +94,7 @@ def _arguments(given):
     if not isinstance(given, str):
         return [given]
     for read in (lambda: [read_literal(line) for line in given.strip().split("\n")],
-                 lambda: list(decode(f"({given.strip()},)"))):
+                 lambda: list(read_literal(f"({given.strip()},)"))):
         try:
             return read()
         except NotPlain:
@@ -97,21 +116,22 @@ def source_group(source, entry, name="metadata"):
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Malformed(f"the tests are not Python: {error}") from None
-    uses = names_in(compiled(tree.body))
-    tree = _TellSides().visit(tree)
+    lines = source.split("\n")
+    tell_sides(tree.body)
     steps = []
     for node in tree.body:
-        label = brief(ast.unparse(node).split("\n")[0].replace("__check_equal__", "equal"), 0)[:100]
+        label = lines[node.lineno - 1].strip()[:100]
         if isinstance(node, ast.FunctionDef) and node.name == "check":
-            steps += _check_steps(node, entry)
+            steps += _check_steps(node, lines)
         elif isinstance(node, ast.FunctionDef) and node.name.startswith("test") and not node.args.args:
             call = ast.Expr(ast.Call(ast.Name(node.name, ast.Load()), [], []))
-            steps += [Step(label, compiled([node]), False), Step(node.name, compiled([call]))]
+            steps += [Step(label, compiled([node]), False), Step(node.name, placed([call]))]
         elif isinstance(node, ast.ClassDef) and _is_test_case(node):
             steps.append(Step(label, compiled([node]), False))
+            uses = names_in(compiled(tree.body))
             steps += [Method(f"{node.name}.{item.name}", node.name, item.name, uses) for item in node.body
                       if isinstance(item, ast.FunctionDef) and item.name.startswith("test")]
-        elif _calls_runner(node):
+        elif RUNNER.match(label):
             continue
         else:
             steps.append(Step(label, compiled([node]), _asserts(node)))
@@ -120,48 +140,40 @@ def source_group(source, entry, name="metadata"):
     return Group(name, steps[:TESTS_MAX * 2])
 
 
-def _check_steps(function, entry):
+def _check_steps(function, lines):
     """The body of `check(candidate)` as steps of its own, unless it needs to be a function."""
     parameter = function.args.args[0].arg if function.args.args else "candidate"
     target = ast.Subscript(ast.Call(ast.Name("globals", ast.Load()), [], []), ast.Constant(TARGET), ast.Load())
     bind = ast.Assign([ast.Name(parameter, ast.Store())], target)
-    inner = (ast.Return, ast.Yield, ast.YieldFrom, ast.Nonlocal, ast.Global, ast.Await)
-    own = [node for node in _walk_scope(function)]
-    if any(isinstance(node, inner) for node in own):
+    if any(isinstance(node, (ast.Return, ast.Nonlocal, ast.Global)) for node in statements(function.body, False)):
         call = ast.Expr(ast.Call(ast.Name("check", ast.Load()), [target] if function.args.args else [], []))
-        return [Step("def check", compiled([function]), False), Step("check(candidate)", compiled([call]))]
-    steps = [Step("check", compiled([bind]), False)]
+        return [Step("def check", compiled([function]), False), Step("check(candidate)", placed([call]))]
+    steps = [Step("check", placed([bind]), False)]
     for node in function.body:
-        label = ast.unparse(node).split("\n")[0].replace("__check_equal__", "equal")[:100]
+        label = lines[node.lineno - 1].strip()[:100]
         steps.append(Step(label, compiled([node]), _asserts(node)))
     return steps
 
 
-def _walk_scope(function):
-    """The nodes of a function that are not in a function inside it."""
-    todo = list(function.body)
-    while todo:
-        node = todo.pop()
-        yield node
-        if not isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ClassDef, ast.AsyncFunctionDef)):
-            todo.extend(ast.iter_child_nodes(node))
-
-
 def _asserts(node):
     """Whether a statement asserts; defining a function that does is not yet asserting."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+    if isinstance(node, SCOPES):
         return False
-    return any(isinstance(item, ast.Assert)
-               or isinstance(item, ast.Name) and item.id == "__check_equal__"
-               or isinstance(item, ast.Call) and re.match(r"assert|check_", ast.unparse(item.func))
-               for item in ast.walk(node))
+    return any(isinstance(item, ast.Assert) or any(map(_is_assertion, _calls(item))) for item in statements([node], False))
+
+
+def _calls(node):
+    """The calls that a statement makes by itself."""
+    if isinstance(node, ast.Expr):
+        return [node.value]
+    return [item.context_expr for item in node.items] if isinstance(node, ast.With) else []
+
+
+def _is_assertion(node):
+    function = getattr(node, "func", None)
+    name = getattr(function, "id", None) or getattr(function, "attr", None) or ""
+    return name.startswith(("assert", "__check_equal__", "check_"))
 
 
 def _is_test_case(node):
     return any("TestCase" in ast.unparse(base) for base in node.bases)
-
-
-def _calls_runner(node):
-    """`unittest.main()`, `check(f)` and the like: the steps are run anyway."""
-    text = ast.unparse(node)
-    return (text.startswith("if __name__") or re.match(r"unittest\.(main|TextTestRunner)|check\(", text) is not None)

@@ -1,8 +1,9 @@
-"""Values that cross between the two instances, as text in Python's literal syntax.
+"""Values that cross between the two instances, as text.
 
-Why not `repr` and `ast.literal_eval`: infinities, frozensets and dates have no literal there, and an object whose
-`__repr__` the answer wrote could pose as one. So both ways go through a closed list of types. What is not on it is
-`NotPlain`. Text from the other side is data: it is parsed, never evaluated, and is bounded in size and depth.
+The text is JSON in which Python's other types are objects with one key, the type's name: `{"tuple": [1, 2]}`. Why not
+`repr` and `ast.literal_eval`: an object whose `__repr__` the answer wrote could pose as a literal, infinities and
+frozensets have none, and parsing Python takes some hundred times the instructions. So both ways go through a closed
+list of types; what is not on it is `NotPlain`. Text from the other side is data: bounded, parsed, never evaluated.
 """
 
 import ast
@@ -10,15 +11,18 @@ import datetime
 import decimal
 import fractions
 import itertools
+import json
+import re
 import types
 
 TEXT_MAX = 1_000_000
 DEPTH_MAX = 100
 # An iterator is sent as the items it would give; an endless one is cut here.
 ITEMS_MAX = 10_000
-# `repr` of longer integers is refused by the interpreter; hexadecimal has no such limit.
+# Longer integers are refused in decimal; hexadecimal has no such limit.
 DECIMAL_BITS_MAX = 10_000
 
+ATOMS = frozenset([type(None), bool, str, float])
 ITERATORS = (types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice,
              type(iter([])), type(iter(())), type({}.keys()), type({}.values()), type({}.items()))
 
@@ -34,104 +38,139 @@ class Handle:
         self.number = number
 
 
-def encode(value, foreign=None, depth=0):
-    """Writes `value` as a literal. `foreign` may turn an object of an unknown class into a Handle's number."""
+def encode(value, foreign=None):
+    """Writes `value` as text. `foreign` may turn an object of an unknown class into a Handle's number."""
+    return write(pack(value, foreign))
+
+
+def write(packed):
+    return json.dumps(packed)
+
+
+def pack(value, foreign=None, depth=0):
+    """The value as JSON's types; its subclasses' own methods are not asked."""
+    kind = type(value)
+    if kind in ATOMS:
+        return value
+    if isinstance(value, int):
+        return int.__index__(value) if int.bit_length(value) < DECIMAL_BITS_MAX else {"int": hex(value)}
     if depth > DEPTH_MAX:
         raise NotPlain("not a plain value: nested too deep")
-    kind = type(value)
-    if value is None or kind is bool or kind is str or kind is bytes or kind is float:
-        return repr(value)
-    if isinstance(value, int):
-        return int.__repr__(value) if int.bit_length(value) < DECIMAL_BITS_MAX else hex(value)
 
     def items(values):
-        return ", ".join([encode(item, foreign, depth + 1) for item in values])
+        return [pack(item, foreign, depth + 1) for item in values]
 
     if isinstance(value, list):
-        return f"[{items(list.__iter__(value))}]"
+        return items(list.__iter__(value))
     if isinstance(value, tuple):
-        return f"({items(tuple.__iter__(value))}{',' if tuple.__len__(value) == 1 else ''})"
+        return {"tuple": items(tuple.__iter__(value))}
     if isinstance(value, dict):
-        pairs = [f"{encode(key, foreign, depth + 1)}: {encode(item, foreign, depth + 1)}"
-                 for key, item in dict.items(value)]
-        return "{" + ", ".join(pairs) + "}"
-    if isinstance(value, (set, frozenset)):
-        name = "frozenset" if isinstance(value, frozenset) else "set"
-        return f"{name}([{items(value)}])"
+        return {"dict": items(itertools.chain.from_iterable(dict.items(value)))}
+    if isinstance(value, frozenset):
+        return {"frozenset": items(frozenset.__iter__(value))}
+    if isinstance(value, set):
+        return {"set": items(set.__iter__(value))}
     if kind is range:
-        return f"[{items(value)}]"
+        return items(value)
     if isinstance(value, str):
-        return str.__repr__(value)
+        return str.__str__(value)
     if isinstance(value, float):
-        return float.__repr__(value)
-    return _encode_rare(value, kind, foreign, depth, items)
+        return float.__float__(value)
+    return _pack_rare(value, kind, foreign, depth, items)
 
 
-def _encode_rare(value, kind, foreign, depth, items):
-    if kind is complex:
-        return f"complex({value.real!r}, {value.imag!r})"
+def _pack_rare(value, kind, foreign, depth, items):
+    if isinstance(value, bytes):
+        return {"bytes": bytes.hex(value)}
     if kind is bytearray:
-        return f"bytearray({bytes(value)!r})"
+        return {"bytearray": value.hex()}
+    if kind is complex:
+        return {"complex": [value.real, value.imag]}
     if kind is decimal.Decimal:
-        return f"Decimal({str(value)!r})"
+        return {"Decimal": [str(value)]}
     if kind is fractions.Fraction:
-        return f"Fraction({value.numerator}, {value.denominator})"
+        return {"Fraction": [value.numerator, value.denominator]}
     if kind is datetime.datetime and value.tzinfo is None:
-        return "datetime" + repr(tuple(value.timetuple()[:6]) + (value.microsecond,))
+        return {"datetime": [*value.timetuple()[:6], value.microsecond]}
     if kind is datetime.date:
-        return f"date({value.year}, {value.month}, {value.day})"
+        return {"date": [value.year, value.month, value.day]}
     if kind is datetime.timedelta:
-        return f"timedelta({value.days}, {value.seconds}, {value.microseconds})"
-    if kind is Handle:
-        return f"handle({value.number})"
+        return {"timedelta": [value.days, value.seconds, value.microseconds]}
     if depth == 0 and isinstance(value, ITERATORS):
-        return f"iterator([{items(itertools.islice(value, ITEMS_MAX))}])"
+        return {"iterator": items(itertools.islice(value, ITEMS_MAX))}
     number = foreign(value) if foreign else None
     if number is None:
         raise NotPlain(f"not a plain value: {kind.__name__}")
-    return f"handle({number})"
+    return {"handle": number}
+
+
+def _pairs(items):
+    return dict(zip(items[::2], items[1::2], strict=True))
 
 
 MAKERS = {
-    "set": set, "frozenset": frozenset, "complex": complex, "bytearray": bytearray, "iterator": iter,
-    "Decimal": decimal.Decimal, "Fraction": fractions.Fraction, "datetime": datetime.datetime,
-    "date": datetime.date, "timedelta": datetime.timedelta,
+    "tuple": tuple, "dict": _pairs, "set": set, "frozenset": frozenset, "iterator": iter,
+    "int": lambda text: int(text, 16), "bytes": bytes.fromhex, "bytearray": bytearray.fromhex,
+    "complex": lambda parts: complex(*parts), "Decimal": lambda parts: decimal.Decimal(*parts),
+    "Fraction": lambda parts: fractions.Fraction(*parts), "datetime": lambda parts: datetime.datetime(*parts),
+    "date": lambda parts: datetime.date(*parts), "timedelta": lambda parts: datetime.timedelta(*parts),
 }
-CONSTANTS = {"inf": float("inf"), "nan": float("nan")}
+# Brackets inside brackets, without what is between: more of them than honest values have.
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+DEEP = re.compile(r"(?:[\[{][^\[\]{}]*){%d}" % (4 * DEPTH_MAX))
 
 
 def decode(text, handle=Handle):
     """Reads what `encode` wrote; `handle` makes the stand-in for an object of the other side."""
     if len(text) > TEXT_MAX:
         raise NotPlain(f"not a plain value: {len(text)} characters, at most {TEXT_MAX} are taken")
+    if text.count("[") + text.count("{") > 4 * DEPTH_MAX and DEEP.search(STRING.sub("", text)):
+        raise NotPlain("not a plain value: nested too deep")
     try:
-        return _build(ast.parse(text, mode="eval").body, handle)
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, ArithmeticError) as error:
+        return _unpack(json.loads(text), handle)
+    except (ValueError, TypeError, RecursionError, MemoryError, ArithmeticError) as error:
         raise NotPlain(f"not a plain value: {type(error).__name__}") from None
 
 
-def _build(node, handle):
+def _unpack(node, handle):
+    kind = type(node)
+    if kind is list:
+        return [_unpack(item, handle) for item in node]
+    if kind is not dict:
+        return node
+    if len(node) != 1:
+        raise ValueError("not a value")
+    (name, data), = node.items()
+    if name == "handle":
+        return handle(data)
+    if name not in MAKERS:
+        raise ValueError("not a value")
+    return MAKERS[name](_unpack(data, handle))
+
+
+def _literal(node):
     match node:
         case ast.Constant(value=value):
             return value
         case ast.List(elts=items):
-            return [_build(item, handle) for item in items]
+            return [_literal(item) for item in items]
         case ast.Tuple(elts=items):
-            return tuple([_build(item, handle) for item in items])
+            return tuple([_literal(item) for item in items])
         case ast.Dict(keys=keys, values=items):
-            return {_build(key, handle): _build(item, handle) for key, item in zip(keys, items)}
+            return {_literal(key): _literal(item) for key, item in zip(keys, items)}
         case ast.Set(elts=items):
-            return {_build(item, handle) for item in items}
+            return {_literal(item) for item in items}
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_build(operand, handle)
+            return -_literal(operand)
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-            return +_build(operand, handle)
-        case ast.Name(id=name) if name in CONSTANTS:
-            return CONSTANTS[name]
-        case ast.Call(func=ast.Name(id="handle"), args=[ast.Constant(value=number)]):
-            return handle(number)
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in MAKERS:
-            return MAKERS[name](*[_build(arg, handle) for arg in args])
+            return +_literal(operand)
+        case ast.BinOp(left=left, op=ast.Add(), right=ast.Constant(value=complex() as imaginary)):
+            return _literal(left) + imaginary
+        case ast.Name(id="inf" | "nan" as name):
+            return float(name)
+        case ast.Call(func=ast.Name(id="set" | "frozenset" | "float" | "Decimal" as name), args=args, keywords=[]):
+            makers = {"set": set, "frozenset": frozenset, "float": float, "Decimal": decimal.Decimal}
+            return makers[name](*[_literal(arg) for arg in args])
         case _:
             raise ValueError("not a literal")
 
@@ -142,4 +181,7 @@ WORDS = {"true": "True", "false": "False", "null": "None", "none": "None", "nil"
 def read_literal(text):
     """A value as people write it in a task: a literal, or one of the words other languages use."""
     text = text.strip()
-    return decode(WORDS.get(text.lower(), text))
+    try:
+        return _literal(ast.parse(WORDS.get(text.lower(), text), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, ArithmeticError) as error:
+        raise NotPlain(f"not a literal: {type(error).__name__}") from None
