@@ -51,7 +51,7 @@ pub struct Acknowledged {
 
 impl Router {
     /// Takes feedback; it is durable when this returns. Idempotent by (decision, source).
-    pub async fn feedback(&self, said: ClientFeedback) -> Result<Acknowledged, RouterError> {
+    pub async fn feedback(self: &Arc<Self>, said: ClientFeedback) -> Result<Acknowledged, RouterError> {
         let bad = |field, problem: &str| RouterError::Invalid(Invalid::new(field, problem));
         if said.cost_usd.is_some_and(|cost| !(0.0..=1e6).contains(&cost)) {
             return Err(bad("cost_usd", "must be a number from 0 to 1000000"));
@@ -63,6 +63,7 @@ impl Router {
         let decided = Arc::new(decided.ok_or(RouterError::UnknownDecision(said.decision_id))?);
         let expected = decided.context.candidates.iter().find(|candidate| candidate.arm == decided.decision.arm);
         let cost_usd = said.cost_usd.unwrap_or(expected.map_or(0.0, |candidate| candidate.cost_usd));
+        let mut answer = None;
         let (events, feedback) = match (said.score, said.output) {
             (_, Some(_)) if said.source != ClientSource::Client => {
                 return Err(bad("source", "must be client, or left out, when `output` is sent: verifiers judge that"));
@@ -75,6 +76,7 @@ impl Router {
                 let outcome = client_outcome(&decided, output, cost_usd, said.latency_ms.unwrap_or(0.0));
                 let trust = self.settings.trust.client;
                 let feedback = Feedback { trust, ..self.judge(&decided, &outcome).await };
+                answer = Some(outcome.clone());
                 (vec![Event::Ran { outcome }, Event::Judged { feedback: feedback.clone() }], feedback)
             }
             (None, None) => return Err(bad("score", "is missing; send `score`, or `output` to have it verified")),
@@ -85,6 +87,9 @@ impl Router {
         let new = events.into_iter().map(|event| NewEvent::of(&decided, event)).collect();
         let appended = self.append(new).await?;
         let last = appended.last().copied().unwrap_or(Appended::Duplicate);
+        if let (Some(outcome), Appended::Stored { .. }) = (answer, last) {
+            self.have_judged(&decided, &outcome);
+        }
         Ok(match last {
             Appended::Stored { learns, .. } => Acknowledged { stored: true, learnt: learns, feedback },
             Appended::Duplicate => Acknowledged { stored: false, learnt: false, feedback },

@@ -22,6 +22,8 @@ use super::contract::running::{ExecVerifier, ExecVerifierPre, pointsman::verifie
 
 /// Elements that a table may have; CPython's has about 10,000.
 pub(super) const TABLE_ELEMENTS_MAX: usize = 50_000;
+/// Fuel between two turns of a guest: about a third of a millisecond.
+const TURN_FUEL: u64 = 1_000_000;
 /// Random bytes that one call may ask for.
 const RANDOM_BYTES_MAX: u64 = 1 << 20;
 /// The time that guests see, in seconds since 1970: always the same, so that a verdict can be repeated.
@@ -133,11 +135,12 @@ pub(super) fn store(engine: &Engine, allowance: Allowance, second: Option<Second
     let mut store = Store::new(engine, guest);
     store.limiter(|guest| guest);
     store.set_fuel(allowance.fuel)?;
+    // Gives way every so often, so that a busy guest does not keep others from their turn, nor its time-out from firing.
+    store.fuel_async_yield_interval(Some(TURN_FUEL))?;
     store.set_epoch_deadline(1);
     let deadline = allowance.deadline;
-    // Gives way at each tick, so that a busy guest does not keep others from their turn, nor its time-out from firing.
     store.epoch_deadline_callback(move |_| {
-        Ok(if Instant::now() >= deadline { UpdateDeadline::Interrupt } else { UpdateDeadline::Yield(1) })
+        Ok(if Instant::now() >= deadline { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
     });
     Ok(store)
 }

@@ -159,6 +159,30 @@ async fn what_traps_later_is_an_error_and_what_loops_later_overruns() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn those_that_wait_for_a_place_are_counted_and_all_get_theirs() {
+    let sandbox = sandbox(SandboxLimits { concurrency: 1, queue_max: 1, ..SandboxLimits::default() });
+    let verify = "(if (i32.gt_u (local.get 9) (i32.const 100)) (then (loop $l (br $l))))";
+    let compiled = Arc::new(sandbox.compile(&Liar { verify, ..Liar::default() }.module()).unwrap());
+    assert!(!sandbox.is_overloaded());
+    let running: Vec<_> = (0..4)
+        .map(|_| {
+            let (sandbox, compiled) = (Arc::clone(&sandbox), Arc::clone(&compiled));
+            tokio::spawn(async move {
+                sandbox.verify(&compiled, &task("?", Value::Null), &"x".repeat(1_000), "").await.status
+            })
+        })
+        .collect();
+    // Each of them spends all its fuel, so that the others wait meanwhile.
+    while !sandbox.is_overloaded() {
+        tokio::task::yield_now().await;
+    }
+    for running in running {
+        assert_eq!(running.await.unwrap(), VerdictStatus::LimitExceeded);
+    }
+    assert_eq!(sandbox.backlog(), 0);
+}
+
 fn name(name: &str) -> VerifierName {
     VerifierName::new(name).unwrap()
 }
