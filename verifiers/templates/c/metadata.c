@@ -10,8 +10,12 @@ typedef struct {
     const char *at, *end;
 } cursor_t;
 
+static bool one_of(char letter, const char *set) {
+    return letter && strchr(set, letter);
+}
+
 static void skip_blanks(cursor_t *c) {
-    while (c->at < c->end && strchr(" \t\r\n", *c->at) && *c->at) c->at++;
+    while (c->at < c->end && one_of(*c->at, " \t\r\n")) c->at++;
 }
 
 static bool take(cursor_t *c, char wanted) {
@@ -78,11 +82,14 @@ static char *read_escape(cursor_t *c, char *out) {
 
 static bool read_string(cursor_t *c, word_t *word) {
     if (!take(c, '"')) return false;
+    const char *close = c->at;
+    while (close < c->end && *close != '"') close += *close == '\\' && close + 1 < c->end ? 2 : 1;
+    if (close >= c->end) return false;
     // No escape is shorter than what it stands for.
-    char *out = malloc((size_t)(c->end - c->at) + 1);
+    char *out = malloc((size_t)(close - c->at) + 1);
     if (!out) abort();
     word->text = out;
-    while (c->at < c->end && *c->at != '"') {
+    while (c->at < close) {
         if (*c->at != '\\') {
             *out++ = *c->at++;
             continue;
@@ -107,13 +114,13 @@ static bool skip_value(cursor_t *c) {
             free(ignored.text);
             continue;
         }
-        if (strchr("[{", *c->at)) depth++;
-        if (strchr("]}", *c->at)) depth--;
-        if (strchr("[]{},:", *c->at)) {
+        if (one_of(*c->at, "[{")) depth++;
+        if (one_of(*c->at, "]}")) depth--;
+        if (one_of(*c->at, "[]{},:")) {
             c->at++;
             continue;
         }
-        while (c->at < c->end && !strchr("[]{},:\" \t\r\n", *c->at)) c->at++;
+        while (c->at < c->end && !one_of(*c->at, "[]{},:\" \t\r\n")) c->at++;
     } while (depth > 0);
     return depth == 0;
 }

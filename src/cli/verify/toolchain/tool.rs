@@ -82,8 +82,10 @@ fn shown(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-fn excerpt(out: &str, err: &str) -> String {
-    let lines: Vec<_> = out.lines().chain(err.lines()).filter(|line| !line.trim().is_empty()).collect();
+/// Of what it complained, or of what it said where it complained of nothing.
+fn excerpt(said: &str, complained: &str) -> String {
+    let text = if complained.trim().is_empty() { said } else { complained };
+    let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if lines.len() <= HEAD_LINES + TAIL_LINES {
         return lines.join("\n");
     }
@@ -106,12 +108,12 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_repeats_the_command_its_first_and_its_last_words() {
-        let script = "seq 100; echo out; echo reason >&2; exit 3";
-        let error = format!("{:#}", shell(script, PROBE_MAX).unwrap_err());
-        assert!(error.starts_with("sh -c seq 100"), "{error}");
-        assert!(error.contains("\n20\n(62 lines left out)\n83\n"), "{error}");
-        assert!(error.ends_with("\n100\nout\nreason"), "{error}");
+    fn a_failure_repeats_the_command_and_what_the_program_complained_of() {
+        let error = format!("{:#}", shell("echo data; echo reason >&2; exit 3", PROBE_MAX).unwrap_err());
+        assert!(error.starts_with("sh -c echo data") && error.ends_with(")\nreason"), "{error}");
+        let error = format!("{:#}", shell("seq 100; exit 3", PROBE_MAX).unwrap_err());
+        assert!(error.contains(")\n1\n") && error.ends_with("\n100"), "{error}");
+        assert!(error.contains("\n20\n(60 lines left out)\n81\n"), "{error}");
     }
 
     #[test]
