@@ -116,7 +116,8 @@ MAKERS = {
     "date": lambda parts: datetime.date(*parts), "timedelta": lambda parts: datetime.timedelta(*parts),
 }
 # Brackets inside brackets, without what is between: more of them than honest values have.
-STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+# Possessive, and the last quote optional: linear in any text.
+STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?')
 DEEP = re.compile(r"(?:[\[{][^\[\]{}]*){%d}" % (4 * DEPTH_MAX))
 
 
