@@ -13,9 +13,11 @@ from values import NotPlain, read_literal
 
 EXAMPLES_MAX = 100
 CALL = re.compile(r"(?<![\w.])((?:[A-Za-z_]\w*(?:\(\))?\.)*[A-Za-z_]\w*)\(")
+# What stands between a call and its value: an arrow, an equals sign, a comment mark, or words such as `should return`.
 MARK = re.compile(
-    r"\s*[`'\"]?\s*(?:#\s*)?(?:==>|=>|->|-->|➞|→|⇒|==|=|:\s|(?:should|must|will|would)?\s*(?:returns?|return|be|output|outputs|give|gives|yield|"
-    r"yields|produce|produces|evaluate to|evaluates to|equal|equals|is equal to|is)(?:\s+(?:be|to|exactly))?\b\s*:?)\s*[`]?\s*", re.I)
+    r"\s*[`'\"]?\s*(?:#\s*)?(?:==>|=>|->|-->|➞|→|⇒|==|=|:\s"
+    r"|(?:should|must|will|would)?\s*(?:returns?|be|outputs?|gives?|yields?|produces?|evaluates? to|equals?|is equal to|is)"
+    r"(?:\s+(?:be|to|exactly))?\b\s*:?)\s*[`]?\s*", re.I)
 TOKEN = re.compile(r"[-+]?[\w.]+(?:[eE][-+]?\d+)?")
 # After the value: the end, a comment, punctuation, a word; an operator means the value goes on.
 END = re.compile(r"[`]?\s*(?:$|[.,;!#`)(\]'\"]|//|[A-Za-z]|[-–—]{1,2}\s+(?!\d))")

@@ -139,7 +139,10 @@ class Session:
             return False
         self.restarts += 1
         self.gone = ""
-        return self.start() == ""
+        try:
+            return self.start() == ""
+        except (Stopped, Broken):
+            return False
 
     def _text(self, value):
         try:

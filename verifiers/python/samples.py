@@ -35,7 +35,10 @@ def _block(text, whole):
     return text.rstrip() if whole else re.split(r"\n[ \t]*\n|\n(?=Explanation|Note\b|Example|Sample)", text)[0].rstrip()
 
 
+FORMAT_WORDS = re.compile(r"\b(?:the|input|output|given|line contains|standard|print)\b|\\|\$|\bs_|_\{?[12]\b", re.I)
+SENTENCE = re.compile(r"[a-z]{3,} [a-z]{2,} [a-z]{2,}|\\|_\{?\w", re.I)
+
+
 def _is_prose(text):
     """An explanation of the format: sentences, or notation."""
-    return re.search(r"\b(?:the|input|output|given|line contains|standard|print)\b|\\|\$|\bs_|_\{?[12]\b", text, re.I) is not None and \
-        re.search(r"[a-z]{3,} [a-z]{2,} [a-z]{2,}|\\|_\{?\w", text, re.I) is not None
+    return FORMAT_WORDS.search(text) is not None and SENTENCE.search(text) is not None

@@ -2,8 +2,8 @@
 
 The text is JSON in which Python's other types are objects with one key, the type's name: `{"tuple": [1, 2]}`. Why not
 `repr` and `ast.literal_eval`: an object whose `__repr__` the answer wrote could pose as a literal, infinities and
-frozensets have none, and parsing Python takes some hundred times the instructions. So both ways go through a closed
-list of types; what is not on it is `NotPlain`. Text from the other side is data: bounded, parsed, never evaluated.
+frozensets have none, and parsing Python costs several times as much. So both ways go through a closed list of types;
+what is not on it is `NotPlain`. Text from the other side is data: bounded, parsed, never evaluated.
 """
 
 import ast
@@ -116,7 +116,8 @@ MAKERS = {
     "date": lambda parts: datetime.date(*parts), "timedelta": lambda parts: datetime.timedelta(*parts),
 }
 # Brackets inside brackets, without what is between: more of them than honest values have.
-STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+# Possessive, and the last quote optional: linear in any text.
+STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?')
 DEEP = re.compile(r"(?:[\[{][^\[\]{}]*){%d}" % (4 * DEPTH_MAX))
 
 

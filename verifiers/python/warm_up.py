@@ -50,7 +50,8 @@ BODY = '''    if not numbers:
         raise ValueError("empty")
     return any(abs(a - b) < limit for i, a in enumerate(numbers) for b in numbers[:i])
 '''
-METHOD = "class Solution:\n    def add(self, a, b):\n        print('x')\n        return {'sum': [a + b, (1,), {2}, 0.5, -1, None]}\n"
+METHOD = "class Solution:\n    def add(self, a, b):\n        print('x')\n" \
+         "        return {'sum': [a + b, (1,), {2}, 0.5, -1, None]}\n"
 RUN = "n = int(input())\nprint(sum(map(int, input().split())), n)\n"
 UNIT = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(near([1, 2], 3), True)\n"
 CHECK = "def check(candidate):\n    assert candidate([1.0, 2.0], 0.5) == False\n    assert abs(candidate([1], 3) - 0) < 1\n"
