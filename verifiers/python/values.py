@@ -22,6 +22,7 @@ ITEMS_MAX = 10_000
 # Longer integers are refused in decimal; hexadecimal has no such limit.
 DECIMAL_BITS_MAX = 10_000
 
+NESTED = frozenset([list, dict])
 ATOMS = frozenset([type(None), bool, str, float])
 ITERATORS = (types.GeneratorType, map, filter, zip, enumerate, reversed, itertools.chain, itertools.islice,
              type(iter([])), type(iter(())), type({}.keys()), type({}.values()), type({}.items()))
@@ -58,7 +59,8 @@ def pack(value, foreign=None, depth=0):
         raise NotPlain("not a plain value: nested too deep")
 
     def items(values):
-        return [pack(item, foreign, depth + 1) for item in values]
+        values = list(values)
+        return values if _is_flat(values) else [pack(item, foreign, depth + 1) for item in values]
 
     if isinstance(value, list):
         return items(list.__iter__(value))
@@ -77,6 +79,12 @@ def pack(value, foreign=None, depth=0):
     if isinstance(value, float):
         return float.__float__(value)
     return _pack_rare(value, kind, foreign, depth, items)
+
+
+def _is_flat(values):
+    """Only atoms, or only short integers: long lists of these need no walk."""
+    kinds = set(map(type, values))
+    return kinds <= ATOMS or (kinds == {int} and max(map(int.bit_length, values)) < DECIMAL_BITS_MAX)
 
 
 def _pack_rare(value, kind, foreign, depth, items):
@@ -136,7 +144,8 @@ def decode(text, handle=Handle):
 def _unpack(node, handle):
     kind = type(node)
     if kind is list:
-        return [_unpack(item, handle) for item in node]
+        flat = NESTED.isdisjoint(map(type, node))
+        return node if flat else [_unpack(item, handle) for item in node]
     if kind is not dict:
         return node
     if len(node) != 1:
