@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use serde_json::Value;
-use verdict::{Manifest, Object, Refusal, Signal, SignalSpec, Verdict, Verifier, excerpt};
+use verdict::{Manifest, Object, Refusal, Signal, SignalSpec, Task, Verdict, Verifier, excerpt};
 
 use closing::Mark;
 use number::Number;
@@ -58,7 +58,8 @@ impl Verifier for Answer {
         }
     }
 
-    fn verify(metadata: &Object, response: &str, _config: &Object) -> Result<Verdict, Refusal> {
+    fn verify(task: &Task, response: &str, _config: &Object) -> Result<Verdict, Refusal> {
+        let metadata = task.metadata;
         let references = references(metadata)?;
         let response = ending(response);
         match kind(metadata, &references)? {

@@ -61,7 +61,9 @@ fn agrees_with_the_labels_of_real_answers() {
         let metadata = serde_json::json!({"reference": task["reference"]}).to_string();
         for (model, text) in task["responses"].as_object().unwrap() {
             let text = text.as_str().unwrap();
-            let verdict = verdict::judge::<Answer>(&metadata, text, "").unwrap();
+            let verdict =
+                verdict::judge::<Answer>(&verdict::RawTask { metadata: &metadata, ..Default::default() }, text, "")
+                    .unwrap();
             let agrees = (verdict.score == 1.0) == task["correct"][model].as_bool().unwrap();
             let last = number::scan(&number::clean(text)).last().map(|n| n.value);
             let read_whole = last == harness_number(text);

@@ -4,7 +4,7 @@
 //! an answer that quotes a refusal in its opening fails; both cost one signal, never the whole verdict.
 
 use serde_json::Value;
-use verdict::{Manifest, Object, Refusal, Signal, SignalSpec, Verdict, Verifier};
+use verdict::{Manifest, Object, Refusal, Signal, SignalSpec, Task, Verdict, Verifier};
 
 pub mod format;
 pub mod length;
@@ -43,10 +43,10 @@ impl Verifier for Rules {
         }
     }
 
-    fn verify(metadata: &Object, response: &str, config: &Object) -> Result<Verdict, Refusal> {
+    fn verify(task: &Task, response: &str, config: &Object) -> Result<Verdict, Refusal> {
         let bounds = length::Bounds::default().with(config).map_err(Refusal::InvalidConfig)?;
-        let bounds = bounds.with(metadata).map_err(Refusal::InvalidTask)?;
-        let asked = asked_format(metadata)?;
+        let bounds = bounds.with(task.metadata).map_err(Refusal::InvalidTask)?;
+        let asked = asked_format(task.metadata)?;
 
         let visible = response.chars().any(is_visible);
         let refusal = refusal::find(response);
@@ -102,7 +102,10 @@ mod tests {
 
     #[test]
     fn bad_bounds_blame_their_owner() {
-        let judge = |metadata, config| verdict::judge::<Rules>(metadata, "x", config).unwrap_err();
+        let judge = |metadata, config| {
+            let raw = verdict::RawTask { metadata, ..Default::default() };
+            verdict::judge::<Rules>(&raw, "x", config).unwrap_err()
+        };
         assert!(matches!(judge(r#"{"min_chars":9,"max_chars":2}"#, ""), Refusal::InvalidTask(_)));
         assert!(matches!(judge("{}", r#"{"min_chars":-1}"#), Refusal::InvalidConfig(_)));
         assert!(matches!(judge("{}", "[]"), Refusal::InvalidConfig(_)));
