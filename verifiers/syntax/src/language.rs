@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
 /// Longest code that is parsed. Real answers are far below.
-pub const CODE_BYTES_MAX: usize = 256 << 10;
+pub const CODE_BYTES_MAX: usize = reading::fence::BLOCK_BYTES_MAX;
 /// Times the parser reports progress (about every hundred operations) before it is stopped.
 const STEPS_MAX: u32 = 10_000;
 

@@ -5,13 +5,12 @@
 //! parse hardly ever runs. That makes it a gate: where code was wanted and nothing parses, the score is exactly 0.
 //! What can go wrong: a snippet that leaves things out with a bare "..." fails in languages without such a token.
 
+use reading::fence::{self, Block, Blocks};
 use verdict::{Manifest, Object, Refusal, Signal, SignalSpec, Task, Verdict, Verifier};
 
-use fence::{Block, Blocks};
 use language::{CODE_BYTES_MAX, Language, Parsed};
 use wanted::Wanted;
 
-pub mod fence;
 pub mod language;
 pub mod wanted;
 

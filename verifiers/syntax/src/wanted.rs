@@ -3,10 +3,10 @@
 //! A prompt only helps to read fences that carry no label. It never makes code wanted: "explain what this Python does"
 //! may be answered in prose, and "translate this Python to Go" names two languages.
 
+use reading::fence;
 use serde_json::Value;
 use verdict::{Object, Refusal};
 
-use crate::fence;
 use crate::language::Language;
 
 /// Bytes of a prompt that are looked at.

@@ -3,7 +3,8 @@
 //! Looser than CommonMark in one thing: a fence may be indented by any amount, because models put code into list items.
 //! What can go wrong: a fence shown inside a fence of the same length ends the outer one, here as in any Markdown.
 
-use crate::language::CODE_BYTES_MAX;
+/// Longest block that is kept whole; longer code than that is no answer.
+pub const BLOCK_BYTES_MAX: usize = 256 << 10;
 
 /// Blocks kept; the rest are counted.
 pub const BLOCKS_MAX: usize = 64;
@@ -16,7 +17,7 @@ pub struct Block {
     pub code: String,
     /// False when the text ended first.
     pub closed: bool,
-    /// There was more than [`CODE_BYTES_MAX`]; `code` is not all of it.
+    /// There was more than [`BLOCK_BYTES_MAX`]; `code` is not all of it.
     pub too_long: bool,
 }
 
@@ -36,7 +37,7 @@ struct Open<'a> {
 impl Open<'_> {
     fn push(&mut self, line: &str) {
         let line = without_indent(line, self.opening.indent);
-        if self.code.len() + line.len() > CODE_BYTES_MAX {
+        if self.code.len() + line.len() > BLOCK_BYTES_MAX {
             self.too_long = true;
         } else {
             self.code.push_str(line);
