@@ -10,6 +10,7 @@ use verdict::{Manifest, Object, Refusal, Signal, SignalSpec, Task, Verdict, Veri
 pub mod extract;
 pub mod reference;
 pub mod schema;
+pub mod supported;
 
 #[cfg(target_arch = "wasm32")]
 mod glue {

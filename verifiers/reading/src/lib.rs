@@ -15,6 +15,7 @@ pub mod code;
 pub mod exact;
 pub mod fence;
 pub mod number;
+pub mod unit;
 
 /// Bytes of an answer that are looked at.
 pub const BYTES_READ: usize = 65_536;
