@@ -4,7 +4,7 @@
 //! What can go wrong: a fence shown inside a fence of the same length ends the outer one, here as in any Markdown.
 
 /// Longest block that is kept whole; longer code than that is no answer.
-pub const BLOCK_BYTES_MAX: usize = 256 << 10;
+pub const BLOCK_BYTES_MAX: usize = 128 << 10;
 
 /// Blocks kept; the rest are counted.
 pub const BLOCKS_MAX: usize = 64;

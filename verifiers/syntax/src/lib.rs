@@ -8,7 +8,7 @@
 use reading::fence::{self, Block, Blocks};
 use verdict::{Manifest, Object, Refusal, Signal, SignalSpec, Task, Verdict, Verifier};
 
-use language::{CODE_BYTES_MAX, Language, Parsed};
+use language::{CODE_BYTES_MAX, Language, Parsed, STEPS_MAX};
 use wanted::Wanted;
 
 pub mod language;
@@ -25,8 +25,6 @@ mod glue {
 
 const HAS_CODE: f64 = 1.0;
 const PARSES: f64 = 4.0;
-/// Bytes parsed over all blocks; blocks past it are left out.
-const ALL_CODE_BYTES_MAX: usize = 2 * CODE_BYTES_MAX;
 /// Blocks described in the trace.
 const TRACED_MAX: usize = 8;
 
@@ -101,16 +99,20 @@ fn is_session(code: &str) -> bool {
 fn judged(pieces: &[Piece], dropped: usize) -> Verdict {
     let (mut parsed, mut total, mut bytes) = (0_usize, 0_usize, 0_usize);
     let mut left_out = dropped;
+    let mut steps_left = STEPS_MAX;
     let mut lines = vec![];
     for piece in pieces {
         bytes += piece.block.code.len();
-        if bytes > ALL_CODE_BYTES_MAX {
+        if bytes > CODE_BYTES_MAX {
             left_out += 1;
             continue;
         }
         total += 1;
-        let result =
-            if piece.block.too_long { Parsed::TooLong } else { language::parse(piece.language, &piece.block.code) };
+        let result = if piece.block.too_long {
+            Parsed::TooLong
+        } else {
+            language::parse(piece.language, &piece.block.code, &mut steps_left)
+        };
         parsed += usize::from(matches!(result, Parsed::Clean { .. }));
         if lines.len() < TRACED_MAX || (parsed < total && lines.len() < 2 * TRACED_MAX) {
             let end = if piece.block.closed { "" } else { ", never closed" };
@@ -128,7 +130,7 @@ fn judged(pieces: &[Piece], dropped: usize) -> Verdict {
 /// The whole answer as code.
 fn unfenced(language: Language, response: &str) -> Verdict {
     let code = response.trim_start_matches('\u{feff}');
-    let result = language::parse(language, code);
+    let result = language::parse(language, code, &mut { STEPS_MAX });
     let line = format!("whole answer: {}", told(language, result));
     let clean = matches!(result, Parsed::Clean { substance: true, .. });
     weighed(usize::from(clean), 1, line.clone(), 0.8, vec![line])
