@@ -55,7 +55,7 @@ pub fn at(text: &[char], at: usize) -> Option<(Unit, usize)> {
     let lower = word.to_lowercase();
     // Symbols of one or two letters tell milli from mega by case; names do not.
     let known = |name: &&str| **name == word || (name.len() > 2 && **name == lower);
-    let (dimension, factor, _) = UNITS.iter().find(|(_, _, names)| names.iter().any(|name| known(&name)))?;
+    let (dimension, factor, _) = UNITS.iter().find(|(_, _, names)| names.iter().any(known))?;
     Some((Unit { dimension: *dimension, factor: *factor }, end))
 }
 
