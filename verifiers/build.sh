@@ -1,53 +1,51 @@
 #!/usr/bin/env bash
-# Builds the three first-party components into built/ and writes their sums.
+# Builds the first-party components into built/ and writes their sums.
 #   build.sh           build, componentise, write built/{*.wasm,SHA256SUMS,TOOLCHAIN}
 #   build.sh --check   build elsewhere and compare the sums; skipped when the toolchain is not the recorded one
 #
-# The compiler: rustup's wasm32-unknown-unknown when installed; else Debian's rustc-web, unpacked into a cache folder
-# (never installed) and used with the standard library built from its sources.
-# Environment: CARGO_TARGET_DIR (default verifiers/target), POINTSMAN_RUSTC_WEB (that cache folder).
+# rust-wasm.sh finds the Rust, wasm-cc.sh the C compiler (for `syntax`, which holds tree-sitter).
+# Environment: CARGO_TARGET_DIR (default verifiers/target), POINTSMAN_RUSTC_WEB, POINTSMAN_ZIG (see those two),
+# CARGO_BUILD_JOBS.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-names=(rules json answer)
+names=(rules json answer syntax consistency)
 target=wasm32-unknown-unknown
 work=${CARGO_TARGET_DIR:-$here/target}
-cache=${POINTSMAN_RUSTC_WEB:-${XDG_CACHE_HOME:-$HOME/.cache}/pointsman/rustc-web}
-cargo_args=()
+source "$here/rust-wasm.sh"
 
-fetch_rustc_web() {
-    local packages=(rustc-web rust-web-src libstd-rust-web-dev) depends
-    mkdir -p "$cache/debs"
-    # The runtime library and LLVM carry their version in their names.
-    packages+=("$(apt-cache depends libstd-rust-web-dev | awk '/Depends: libstd-rust-web-[0-9]/ { print $2; exit }')")
-    depends=$(apt-cache depends "${packages[-1]}")
-    packages+=("$(awk '/Depends: libllvm/ { print $2; exit }' <<<"$depends")")
-    (cd "$cache/debs" && apt-get download "${packages[@]}" && for deb in *.deb; do dpkg -x "$deb" "$cache/root"; done)
-    rm -r "$cache/debs"
+# Variables for cargo's environment are kept apart: the host's own Rust must not see them.
+guest_env=()
+cargo_args=()
+choose_toolchain() {
+    local lines key value
+    lines=$(wasm_rust)
+    while IFS='=' read -r key value; do
+        case $key in
+        RUSTC) rustc=$value ;;
+        SYSROOT) sysroot=$value ;;
+        TOOLCHAIN) toolchain=$value ;;
+        CARGO_ARGS) read -ra cargo_args <<<"$value" ;;
+        *) guest_env+=("$key=$value") ;;
+        esac
+    done <<<"$lines"
+    toolchain+=$'\n'$("$here/wasm-cc.sh" "$work/guest-cc")
 }
 
-choose_toolchain() {
-    if rustup target list --installed 2>/dev/null | grep -qx "$target"; then
-        rustc=$(rustup which rustc)
-        sysroot=$("$rustc" --print sysroot)
-    else
-        local linker_root
-        linker_root=$(rustc --print sysroot)
-        rustc=$cache/root/usr/bin/rustc
-        [ -x "$rustc" ] || fetch_rustc_web
-        export LD_LIBRARY_PATH=$cache/root/usr/lib/x86_64-linux-gnu RUSTC_BOOTSTRAP=1
-        export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$linker_root/lib/rustlib/x86_64-unknown-linux-gnu/bin/rust-lld
-        sysroot=$(cd "$("$rustc" --print sysroot)" && pwd -P)
-        cargo_args=(-Zbuild-std=std,panic_abort)
-    fi
-    toolchain=$("$rustc" --version)
+# Headers for C without a C library. The grammars' build scripts do not ask for them, so they come as flags.
+wasm_headers() {
+    local manifest
+    manifest=$(cd "$here" && cargo metadata --locked --format-version 1 |
+        grep -o '"[^"]*/tree-sitter-language-[^"/]*/Cargo.toml"' | head -1 | tr -d '"')
+    echo "$(dirname "$manifest")/wasm/include"
 }
 
 # Builds into folder $1. Paths are remapped so that the sums do not depend on where the sources lie.
 build_into() {
-    local out=$1 home=${CARGO_HOME:-$HOME/.cargo} packages=()
+    local out=$1 home=${CARGO_HOME:-$HOME/.cargo} packages=() headers
     mkdir -p "$out"
     for name in "${names[@]}"; do packages+=(-p "$name"); done
+    headers=$(wasm_headers)
     # The flags name this folder, and cargo hashes flags into symbol names: they go through a wrapper, unseen.
     local wrapper=$work/guest/rustc-remapped
     mkdir -p "$work/guest"
@@ -57,27 +55,32 @@ shift
 exec "$rustc" --remap-path-prefix="$here"=/verifiers --remap-path-prefix="$home"=/cargo --remap-path-prefix="$sysroot"=/rust --remap-path-prefix="$work"=/target "\$@"
 EOF
     chmod +x "$wrapper"
-    (cd "$here" && RUSTC=$rustc RUSTC_WRAPPER=$wrapper RUSTFLAGS="" CARGO_ENCODED_RUSTFLAGS="" CARGO_TARGET_DIR=$work/guest \
+    (cd "$here" && env "${guest_env[@]}" RUSTC="$rustc" RUSTC_WRAPPER="$wrapper" RUSTFLAGS="" CARGO_ENCODED_RUSTFLAGS="" \
+        CARGO_TARGET_DIR="$work/guest" CC_wasm32_unknown_unknown="$work/guest-cc/wasm-cc" \
+        AR_wasm32_unknown_unknown="$work/guest-cc/wasm-ar" \
+        CFLAGS_wasm32_unknown_unknown="-I$headers -ffile-prefix-map=$home=/cargo" \
         cargo build --locked --release --target "$target" "${cargo_args[@]}" "${packages[@]}")
-    (cd "$here" && unset LD_LIBRARY_PATH RUSTC_BOOTSTRAP && CARGO_TARGET_DIR=$work cargo build --locked -p componentize)
+    (cd "$here" && CARGO_TARGET_DIR=$work cargo build --locked -p componentize)
     for name in "${names[@]}"; do
         "$work/debug/componentize" "$work/guest/$target/release/$name.wasm" "$out/$name.wasm"
     done
     (cd "$out" && sha256sum "${names[@]/%/.wasm}" >SHA256SUMS)
 }
 
-choose_toolchain
 if [ "${1:-}" = --check ]; then
-    if [ "$toolchain" != "$(cat "$here/built/TOOLCHAIN")" ]; then
-        echo "skipped: built with $(cat "$here/built/TOOLCHAIN"), this is $toolchain"
-        exit 0
-    fi
+    recorded=$here/built/TOOLCHAIN
     scratch=$(mktemp -d)
     trap 'rm -r "$scratch"' EXIT
     work=$scratch/target
+    choose_toolchain
+    if [ "$toolchain" != "$(cat "$recorded")" ]; then
+        echo "skipped: built with $(tr '\n' ' ' <"$recorded"), this is $(tr '\n' ' ' <<<"$toolchain")"
+        exit 0
+    fi
     build_into "$scratch/built"
     diff "$here/built/SHA256SUMS" "$scratch/built/SHA256SUMS" && echo "the committed components are what the sources build"
 else
+    choose_toolchain
     build_into "$here/built"
     echo "$toolchain" >"$here/built/TOOLCHAIN"
     cat "$here/built/SHA256SUMS"

@@ -1,21 +1,13 @@
 //! Does an answer say what the reference says: a number, a choice, or a text?
 //!
-//! Applies when metadata has `reference`. Finding the final answer in free text is the hard part ([`closing`]);
+//! Applies when metadata has `reference`. Finding the final answer in free text is the hard part (the crate `reading`);
 //! comparing is exact up to spelling. What can go wrong: an answer that states its result and then a closing remark
 //! with another number is read wrong; `trace` says what was extracted.
 
-use std::ops::Range;
-
+use reading::number::{self, Number};
+use reading::{choice, ending, exact, final_number};
 use serde_json::Value;
-use verdict::{Manifest, Object, Refusal, Signal, SignalSpec, Verdict, Verifier, excerpt};
-
-use closing::Mark;
-use number::Number;
-
-pub mod choice;
-pub mod closing;
-pub mod exact;
-pub mod number;
+use verdict::{Manifest, Object, Refusal, Signal, SignalSpec, Task, Verdict, Verifier, excerpt};
 
 #[cfg(test)]
 mod tests;
@@ -29,9 +21,6 @@ mod glue {
 const MATCH: f64 = 1.0;
 /// Small: words in common are no answer.
 const TOKEN_F1: f64 = 0.25;
-
-/// Bytes of an answer that are looked at.
-const BYTES_READ: usize = 65_536;
 
 pub struct Answer;
 
@@ -58,7 +47,8 @@ impl Verifier for Answer {
         }
     }
 
-    fn verify(metadata: &Object, response: &str, _config: &Object) -> Result<Verdict, Refusal> {
+    fn verify(task: &Task, response: &str, _config: &Object) -> Result<Verdict, Refusal> {
+        let metadata = task.metadata;
         let references = references(metadata)?;
         let response = ending(response);
         match kind(metadata, &references)? {
@@ -68,13 +58,6 @@ impl Verifier for Answer {
             Kind::Text => by_text(&references, response, true),
         }
     }
-}
-
-/// The last [`BYTES_READ`] bytes of a long answer, on a character boundary: work stays bounded, and an answer stands
-/// at the end.
-fn ending(response: &str) -> &str {
-    let from = response.len().saturating_sub(BYTES_READ);
-    (from..response.len()).find_map(|at| response.get(at..)).unwrap_or(response)
 }
 
 enum Kind {
@@ -156,39 +139,6 @@ fn reference_number(reference: &Value) -> Option<Number> {
         Value::Number(value) => number::whole(&value.to_string()),
         _ => None,
     }
-}
-
-/// The number that answers, and where it stood.
-#[must_use]
-pub fn final_number(text: &str) -> Option<(Mark, Number)> {
-    let chars = number::clean(text);
-    let numbers = number::scan(&chars);
-    let in_place = |(mark, range)| number_in(&chars, &numbers, mark, range).map(|number| (mark, number));
-    let anywhere = || numbers.iter().rev().find(|n| !n.glued).or(numbers.last()).map(|n| (Mark::LastLine, *n));
-    closing::places(&chars).into_iter().find_map(in_place).or_else(anywhere)
-}
-
-/// What follows the last "=" wins; else the first number behind a mark, and the last one of a bare line.
-fn number_in(text: &[char], numbers: &[Number], mark: Mark, range: Range<usize>) -> Option<Number> {
-    let range = if mark == Mark::LastLine { last_bold(text, numbers, &range).unwrap_or(range) } else { range };
-    let inside = || numbers.iter().filter(|n| n.start >= range.start && n.end <= range.end);
-    let plain = || inside().filter(|n| !n.glued);
-    let equals = text[range.clone()].iter().rposition(|c| matches!(c, '=' | '≈')).map(|i| i + range.start);
-    let after = equals.and_then(|at| plain().find(|n| n.start > at));
-    let chosen = match mark {
-        Mark::LastLine => after.or_else(|| plain().next_back()),
-        // "#### 6th place" has nothing better than an ordinal.
-        Mark::Boxed | Mark::Hashes | Mark::Phrase => after.or_else(|| plain().next()).or_else(|| inside().next()),
-    };
-    chosen.copied()
-}
-
-/// The last emphasised stretch of a line that holds a number: "She makes **$18** in 5 days."
-fn last_bold(text: &[char], numbers: &[Number], line: &Range<usize>) -> Option<Range<usize>> {
-    let marks: Vec<usize> = line.clone().filter(|i| text[*i] == number::BOLD).collect();
-    let spans = marks.chunks_exact(2).map(|pair| pair[0]..pair[1]);
-    let within = |span: &Range<usize>, n: &Number| n.start >= span.start && n.end <= span.end;
-    spans.rev().find(|span| numbers.iter().any(|n| within(span, n)))
 }
 
 fn by_choice(metadata: &Object, references: &[&Value], response: &str) -> Result<Verdict, Refusal> {

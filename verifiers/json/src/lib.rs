@@ -5,11 +5,12 @@
 //! `invalid-task`, because ignoring the keyword would pass wrong answers.
 
 use serde_json::Value;
-use verdict::{Manifest, Object, Refusal, Signal, SignalSpec, Verdict, Verifier, excerpt};
+use verdict::{Manifest, Object, Refusal, Signal, SignalSpec, Task, Verdict, Verifier, excerpt};
 
 pub mod extract;
 pub mod reference;
 pub mod schema;
+pub mod supported;
 
 #[cfg(target_arch = "wasm32")]
 mod glue {
@@ -48,7 +49,8 @@ impl Verifier for Json {
         }
     }
 
-    fn verify(metadata: &Object, response: &str, _config: &Object) -> Result<Verdict, Refusal> {
+    fn verify(task: &Task, response: &str, _config: &Object) -> Result<Verdict, Refusal> {
+        let metadata = task.metadata;
         let rule = metadata.get("schema").filter(|v| !v.is_null());
         if rule.is_none() && metadata.get("format").and_then(Value::as_str) != Some("json") {
             return Err(Refusal::NotApplicable("no schema, and format is not json".to_owned()));
@@ -104,7 +106,9 @@ mod tests {
 
     #[test]
     fn valid_but_wrong_scores_low() {
-        let score = |metadata, response| verdict::judge::<Json>(metadata, response, "").unwrap().score;
+        let score = |metadata, response| {
+            verdict::judge::<Json>(&verdict::RawTask { metadata, ..Default::default() }, response, "").unwrap().score
+        };
         assert!(score(r#"{"format":"json","reference":{"a":1}}"#, r#"{"a":2}"#) < 0.1);
         assert!(score(r#"{"schema":{"type":"object"},"reference":{"a":1}}"#, r#"{"a":2}"#) < 0.3);
         assert_eq!(score(r#"{"schema":{"type":"object"},"reference":"{\"a\":1}"}"#, r#"{"a":1.0}"#), 1.0);

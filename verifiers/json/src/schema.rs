@@ -1,37 +1,28 @@
 //! A subset of JSON Schema (2020-12), checked before use: an unknown keyword refuses the schema.
 //!
 //! In house because the well-kept validator, `jsonschema` without default features, makes a 2.7 MB guest (measured),
-//! mostly regex and Unicode tables, against a fraction of a megabyte for this; and it wants a random source.
+//! mostly regex and Unicode tables, against a fraction of a megabyte for this; and on wasm32-unknown-unknown it takes
+//! its random numbers through wasm-bindgen, an import of JavaScript that a verifier must not have.
 //! Supported: type, enum, const, properties, required, additionalProperties, minProperties, maxProperties, items
-//! (one schema), minItems, maxItems, minLength, maxLength, minimum, maximum, exclusiveMinimum, exclusiveMaximum,
-//! anyOf, oneOf, allOf, not. Annotations, `format` among them, are read over. No $ref, pattern or conditionals.
+//! (one schema), minItems, maxItems, minLength, maxLength, pattern, minimum, maximum, exclusiveMinimum,
+//! exclusiveMaximum, anyOf, oneOf, allOf, not, and $ref into the schema itself. Annotations, `format` among them, are
+//! read over. No conditionals and no remote $ref: nothing is ever fetched.
+//! References may loop, so work has a limit in steps and in depth; a value that exceeds it does not validate.
 
+use std::cell::Cell;
+
+use regex_lite::Regex;
 use serde_json::{Map, Value};
 
 use crate::reference::same;
+use crate::supported::{check, local, whole};
 
 /// Errors kept; the rest would only repeat.
 const ERRORS_MAX: usize = 3;
-
-const ANNOTATIONS: &[&str] = &[
-    "$schema",
-    "$id",
-    "$comment",
-    "$defs",
-    "definitions",
-    "title",
-    "description",
-    "default",
-    "example",
-    "examples",
-    "format",
-    "deprecated",
-    "readOnly",
-    "writeOnly",
-];
-const COUNTS: &[&str] = &["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"];
-const LIMITS: &[&str] = &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"];
-const TYPES: &[&str] = &["null", "boolean", "object", "array", "number", "string", "integer"];
+/// Schemas applied to values, over a whole validation.
+const STEPS_MAX: u32 = 200_000;
+/// Schemas applied within each other.
+const DEPTH_MAX: u32 = 256;
 
 /// A schema of which every keyword is known and well formed.
 pub struct Schema<'a>(&'a Value);
@@ -40,80 +31,29 @@ impl<'a> Schema<'a> {
     /// # Errors
     /// The first keyword that is unsupported or malformed, with its path.
     pub fn new(schema: &'a Value) -> Result<Self, String> {
-        supported(schema, "#").map(|()| Self(schema))
+        check(schema).map(|()| Self(schema))
     }
 
     /// The first few errors of `value`, each with its JSON pointer; empty when it validates.
     #[must_use]
     pub fn errors(&self, value: &Value) -> Vec<String> {
-        let mut check = Check { pointer: String::new(), errors: vec![] };
+        let steps = Cell::new(0);
+        let mut check = Check { root: self.0, steps: &steps, depth: 0, pointer: String::new(), errors: vec![] };
         check.value(self.0, value);
         check.errors
     }
 }
 
-fn supported(schema: &Value, path: &str) -> Result<(), String> {
-    let map = match schema {
-        Value::Bool(_) => return Ok(()),
-        Value::Object(map) => map,
-        _ => return Err(format!("{path} is neither an object nor a boolean")),
-    };
-    for (key, value) in map {
-        let at = format!("{path}/{key}");
-        let malformed = |wanted: &str| Err(format!("{at} is not {wanted}"));
-        match key.as_str() {
-            "type" => {
-                let known = |v: &Value| v.as_str().is_some_and(|name| TYPES.contains(&name));
-                let names = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-                if names.is_empty() || !names.iter().all(known) {
-                    return malformed("a type or a list of types");
-                }
-            }
-            "enum" if !value.is_array() => return malformed("an array"),
-            "enum" | "const" => {}
-            "required" if !value.as_array().is_some_and(|names| names.iter().all(Value::is_string)) => {
-                return malformed("an array of strings");
-            }
-            "required" => {}
-            "properties" => match value {
-                Value::Object(inner) => inner.iter().try_for_each(|(name, s)| supported(s, &format!("{at}/{name}")))?,
-                _ => return malformed("an object"),
-            },
-            "additionalProperties" | "items" | "not" => supported(value, &at)?,
-            "anyOf" | "oneOf" | "allOf" => match value.as_array().filter(|schemas| !schemas.is_empty()) {
-                Some(schemas) => {
-                    schemas.iter().enumerate().try_for_each(|(i, s)| supported(s, &format!("{at}/{i}")))?
-                }
-                None => return malformed("a non-empty array"),
-            },
-            count if COUNTS.contains(&count) => {
-                if whole(value).is_none() {
-                    return malformed("a whole number >= 0");
-                }
-            }
-            limit if LIMITS.contains(&limit) => {
-                if !value.is_number() {
-                    return malformed("a number");
-                }
-            }
-            note if ANNOTATIONS.contains(&note) => {}
-            _ => return Err(format!("{at} is not supported")),
-        }
-    }
-    Ok(())
-}
-
-/// A count may be written 2 or 2.0.
-fn whole(value: &Value) -> Option<u64> {
-    value.as_u64().or_else(|| value.as_f64().filter(|x| x.fract() == 0.0 && (0.0..1e15).contains(x)).map(|x| x as u64))
-}
-
-struct Check {
+struct Check<'a> {
+    /// What references point into.
+    root: &'a Value,
+    steps: &'a Cell<u32>,
+    depth: u32,
     pointer: String,
     errors: Vec<String>,
 }
 
-impl Check {
+impl Check<'_> {
     fn fail(&mut self, why: String) {
         if self.errors.len() < ERRORS_MAX {
             let place = if self.pointer.is_empty() { "/" } else { &self.pointer };
@@ -125,16 +65,30 @@ impl Check {
         if self.errors.len() >= ERRORS_MAX {
             return;
         }
+        self.steps.set(self.steps.get() + 1);
+        if self.steps.get() > STEPS_MAX || self.depth >= DEPTH_MAX {
+            return self.fail("takes too much work to check".to_owned());
+        }
+        self.depth += 1;
+        self.apply(schema, value);
+        self.depth -= 1;
+    }
+
+    fn apply(&mut self, schema: &Value, value: &Value) {
         match schema {
             Value::Bool(false) => self.fail("is not allowed".to_owned()),
             Value::Object(rules) => {
+                if let Some(target) = rules.get("$ref").and_then(Value::as_str).and_then(|r| local(self.root, r)) {
+                    self.value(target, value);
+                }
                 self.any_type(rules, value);
                 self.combined(rules, value);
                 match value {
                     Value::Object(map) => self.object(rules, map),
                     Value::Array(items) => self.array(rules, items),
                     Value::String(text) => {
-                        self.count(rules, "minLength", "maxLength", text.chars().count(), "characters")
+                        self.count(rules, "minLength", "maxLength", text.chars().count(), "characters");
+                        self.pattern(rules, text);
                     }
                     Value::Number(number) => self.number(rules, number.as_f64().unwrap_or(f64::NAN)),
                     Value::Null | Value::Bool(_) => {}
@@ -171,7 +125,12 @@ impl Check {
     }
 
     fn combined(&mut self, rules: &Map<String, Value>, value: &Value) {
-        let holds = |schema: &Value| Schema(schema).errors(value).is_empty();
+        let (root, steps, depth) = (self.root, self.steps, self.depth);
+        let holds = |schema: &Value| {
+            let mut check = Check { root, steps, depth, pointer: String::new(), errors: vec![] };
+            check.value(schema, value);
+            check.errors.is_empty()
+        };
         let list = |key: &str| rules.get(key).and_then(Value::as_array).map(Vec::as_slice);
         for schema in list("allOf").unwrap_or_default() {
             self.value(schema, value);
@@ -220,6 +179,14 @@ impl Check {
         let limit = |key: &str| rules.get(key).and_then(whole);
         if limit(min).is_some_and(|min| got < min) || limit(max).is_some_and(|max| got > max) {
             self.fail(format!("has {got} {what}"));
+        }
+    }
+
+    fn pattern(&mut self, rules: &Map<String, Value>, text: &str) {
+        let pattern = rules.get("pattern").and_then(Value::as_str);
+        // A pattern that is no regex was refused with the schema.
+        if pattern.and_then(|p| Regex::new(p).ok()).is_some_and(|regex| !regex.is_match(text)) {
+            self.fail("does not match the pattern".to_owned());
         }
     }
 
@@ -287,6 +254,16 @@ mod tests {
             (json!({"oneOf":[{"minimum":1},{"minimum":5}]}), json!(2), json!(6)),
             (json!({"allOf":[{"minimum":1},{"maximum":5}]}), json!(2), json!(6)),
             (json!({"not":{"type":"string"}}), json!(2), json!("x")),
+            (json!({"pattern":"^[A-Z]{2}-\\d+$"}), json!("AB-12"), json!("AB-x")),
+            (json!({"pattern":"é"}), json!("café"), json!("cafe")),
+            (json!({"$ref":"#/$defs/n","$defs":{"n":{"type":"number"}}}), json!(1), json!("x")),
+            (json!({"$ref":"#/$defs/a~1b%20c","$defs":{"a/b c":{"type":"number"}}}), json!(1), json!("x")),
+            (json!({"$ref":"#/$defs/n","maximum":5,"$defs":{"n":{"type":"number"}}}), json!(1), json!(6)),
+            (
+                json!({"properties":{"next":{"$ref":"#"},"v":{"type":"number"}},"required":["v"]}),
+                json!({"v":1,"next":{"v":2,"next":{"v":3}}}),
+                json!({"v":1,"next":{"v":2,"next":{"v":"x"}}}),
+            ),
             (
                 json!({"properties":{"a":{"items":{"properties":{"b":{"const":1}}}}}}),
                 json!({"a":[{"b":1}]}),
@@ -317,9 +294,28 @@ mod tests {
     }
 
     #[test]
+    fn references_without_end_stop() {
+        for schema in [
+            json!({"allOf":[{"$ref":"#"},{"$ref":"#"}]}),
+            json!({"anyOf":[{"$ref":"#"},{"$ref":"#"}]}),
+            json!({"not":{"$ref":"#"},"oneOf":[{"$ref":"#"},{"$ref":"#/not"}]}),
+        ] {
+            assert!(!holds(schema.clone(), json!(1)), "{schema}");
+        }
+    }
+
+    #[test]
     fn refuses_what_it_does_not_know() {
         for schema in [
-            json!({"pattern":"a"}),
+            json!({"pattern":"("}),
+            json!({"pattern":1}),
+            json!({"if":true}),
+            json!({"$ref":1}),
+            json!({"$ref":"https://example.org/schema.json"}),
+            json!({"$ref":"other.json#/a"}),
+            json!({"$ref":"#anchor"}),
+            json!({"$ref":"#/$defs/n","$defs":{"n":{"type":"text"}}}),
+            json!({"properties":{"a":{"$ref":"#/properties/b"},"b":{"$ref":"#/properties/a"}}}),
             json!({"properties":{"a":{"$ref":"#/x"}}}),
             json!({"type":"text"}),
             json!({"type":[]}),

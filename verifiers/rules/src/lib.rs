@@ -1,12 +1,14 @@
-//! What can be told of an answer with no ground truth: it exists, is no refusal, has a sane length and shape.
+//! What can be told of an answer with no ground truth: it exists, is no refusal, has a sane length and shape,
+//! and is in the language asked for.
 //!
 //! Each module scores one property. What can go wrong: a refusal in a language or wording not listed passes, and
 //! an answer that quotes a refusal in its opening fails; both cost one signal, never the whole verdict.
 
 use serde_json::Value;
-use verdict::{Manifest, Object, Refusal, Signal, SignalSpec, Verdict, Verifier};
+use verdict::{Manifest, Object, Refusal, Signal, SignalSpec, Task, Verdict, Verifier};
 
 pub mod format;
+pub mod language;
 pub mod length;
 pub mod refusal;
 
@@ -21,6 +23,7 @@ const NON_EMPTY: f64 = 1.0;
 const NOT_REFUSAL: f64 = 4.0;
 const LENGTH: f64 = 1.0;
 const FORMAT: f64 = 2.0;
+const LANGUAGE: f64 = 2.0;
 
 pub struct Rules;
 
@@ -38,15 +41,16 @@ impl Verifier for Rules {
                 ),
                 spec("length", LENGTH, "1 within min_chars..max_chars, falling outside; lowered by repetition"),
                 spec("format", FORMAT, "only when the task asks: does the answer look like metadata.format"),
+                spec("language", LANGUAGE, "0 or 1: the natural language asked for; only when both can be told"),
             ],
             config_schema: r#"{"type":"object","properties":{"min_chars":{"type":"integer","minimum":0},"max_chars":{"type":"integer","minimum":1}}}"#,
         }
     }
 
-    fn verify(metadata: &Object, response: &str, config: &Object) -> Result<Verdict, Refusal> {
+    fn verify(task: &Task, response: &str, config: &Object) -> Result<Verdict, Refusal> {
         let bounds = length::Bounds::default().with(config).map_err(Refusal::InvalidConfig)?;
-        let bounds = bounds.with(metadata).map_err(Refusal::InvalidTask)?;
-        let asked = asked_format(metadata)?;
+        let bounds = bounds.with(task.metadata).map_err(Refusal::InvalidTask)?;
+        let asked = asked_format(task.metadata)?;
 
         let visible = response.chars().any(is_visible);
         let refusal = refusal::find(response);
@@ -64,6 +68,15 @@ impl Verifier for Rules {
                 score: shown(found),
                 weight: FORMAT,
                 detail: asked.name().to_owned(),
+            });
+        }
+        let language = language::check(task.metadata, task.prompt, response).map_err(Refusal::InvalidTask)?;
+        if let Some(found) = language {
+            signals.push(Signal {
+                name: "language",
+                score: shown(found.score),
+                weight: LANGUAGE,
+                detail: found.detail,
             });
         }
         let trace =
@@ -102,7 +115,10 @@ mod tests {
 
     #[test]
     fn bad_bounds_blame_their_owner() {
-        let judge = |metadata, config| verdict::judge::<Rules>(metadata, "x", config).unwrap_err();
+        let judge = |metadata, config| {
+            let raw = verdict::RawTask { metadata, ..Default::default() };
+            verdict::judge::<Rules>(&raw, "x", config).unwrap_err()
+        };
         assert!(matches!(judge(r#"{"min_chars":9,"max_chars":2}"#, ""), Refusal::InvalidTask(_)));
         assert!(matches!(judge("{}", r#"{"min_chars":-1}"#), Refusal::InvalidConfig(_)));
         assert!(matches!(judge("{}", "[]"), Refusal::InvalidConfig(_)));

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::{Refusal, Verifier, judge};
+use crate::{RawTask, Refusal, Verifier, judge};
 
 /// Every line that does not do as it expects, as one message each; empty when all hold.
 #[must_use]
@@ -21,7 +21,10 @@ fn check<V: Verifier>(line: &str) -> Result<(), String> {
     let line: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
     let times = line["repeat"].as_u64().unwrap_or(1) as usize;
     let response = line["response"].as_str().ok_or("no response")?.repeat(times);
-    let got = judge::<V>(&line["task"]["metadata"].to_string(), &response, line["config"].as_str().unwrap_or(""));
+    let metadata = line["task"]["metadata"].to_string();
+    let part = |key: &str| line["task"][key].as_str().ok_or_else(|| format!("no task.{key}"));
+    let raw = RawTask { id: part("id")?, domain: part("domain")?, prompt: part("prompt")?, metadata: &metadata };
+    let got = judge::<V>(&raw, &response, line["config"].as_str().unwrap_or(""));
     let expect = &line["expect"];
     match (&got, expect["error"].as_str(), expect["score"].as_f64()) {
         (Ok(verdict), None, Some(score)) => {

@@ -5,7 +5,7 @@
 
 use std::marker::PhantomData;
 
-use crate::{Refusal, Signal, VERSION, Verdict, Verifier, judge};
+use crate::{RawTask, Refusal, Signal, VERSION, Verdict, Verifier, judge};
 
 wit_bindgen::generate!({ path: "../wit", world: "verifier", pub_export_macro: true, default_bindings_module: "verdict::guest" });
 
@@ -38,7 +38,8 @@ impl<V: Verifier> wit::Guest for Guest<V> {
         config: String,
         _budget: wit::Budget,
     ) -> Result<wit::Verdict, wit::VerifyError> {
-        judge::<V>(&task.metadata, &response.text, &config).map(verdict).map_err(refusal)
+        let raw = RawTask { id: &task.id, domain: &task.domain, prompt: &task.prompt, metadata: &task.metadata };
+        judge::<V>(&raw, &response.text, &config).map(verdict).map_err(refusal)
     }
 }
 

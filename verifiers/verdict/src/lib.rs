@@ -18,11 +18,31 @@ pub type Object = Map<String, Value>;
 pub trait Verifier {
     fn describe() -> Manifest;
 
-    /// Scores `response` (untrusted) for a task of which `prompt` and `metadata` are known.
+    /// Scores `response` (untrusted).
     ///
     /// # Errors
     /// See [`Refusal`]: each leaves the answer without a score.
-    fn verify(metadata: &Object, response: &str, config: &Object) -> Result<Verdict, Refusal>;
+    fn verify(task: &Task, response: &str, config: &Object) -> Result<Verdict, Refusal>;
+}
+
+/// What was asked, of which the metadata is known to be a JSON object.
+#[derive(Debug, Clone, Copy)]
+pub struct Task<'a> {
+    /// Opaque.
+    pub id: &'a str,
+    pub domain: &'a str,
+    pub prompt: &'a str,
+    pub metadata: &'a Object,
+}
+
+/// What was asked, as it comes over the wire.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RawTask<'a> {
+    pub id: &'a str,
+    pub domain: &'a str,
+    pub prompt: &'a str,
+    /// JSON, unchecked.
+    pub metadata: &'a str,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -87,10 +107,11 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 ///
 /// # Errors
 /// [`Refusal::InvalidTask`] or [`Refusal::InvalidConfig`] when the text is not a JSON object, else what `V` says.
-pub fn judge<V: Verifier>(metadata: &str, response: &str, config: &str) -> Result<Verdict, Refusal> {
-    let metadata = object(metadata).map_err(|why| Refusal::InvalidTask(format!("metadata: {why}")))?;
+pub fn judge<V: Verifier>(raw: &RawTask, response: &str, config: &str) -> Result<Verdict, Refusal> {
+    let metadata = object(raw.metadata).map_err(|why| Refusal::InvalidTask(format!("metadata: {why}")))?;
     let config = object(config).map_err(|why| Refusal::InvalidConfig(format!("config: {why}")))?;
-    V::verify(&metadata, response, &config)
+    let task = Task { id: raw.id, domain: raw.domain, prompt: raw.prompt, metadata: &metadata };
+    V::verify(&task, response, &config)
 }
 
 fn object(text: &str) -> Result<Object, String> {
@@ -137,6 +158,27 @@ mod tests {
     fn excerpt_counts_characters_and_marks_the_cut() {
         assert_eq!(excerpt("añb\0c", 3), "añb…");
         assert_eq!(excerpt("a\nb", 9), "a b");
+    }
+
+    struct Echo;
+
+    impl Verifier for Echo {
+        fn describe() -> Manifest {
+            Manifest { name: "echo", signals: vec![], config_schema: "" }
+        }
+
+        fn verify(task: &Task, _response: &str, _config: &Object) -> Result<Verdict, Refusal> {
+            let seen = format!("{} {} {} {}", task.id, task.domain, task.prompt, task.metadata.len());
+            Ok(Verdict::weigh(vec![], 1.0, vec![seen]))
+        }
+    }
+
+    #[test]
+    fn a_verifier_sees_the_whole_task() {
+        let raw = RawTask { id: "7", domain: "math", prompt: "1 + 1?", metadata: r#"{"reference":2}"# };
+        assert_eq!(judge::<Echo>(&raw, "", "").map(|v| v.trace), Ok(vec!["7 math 1 + 1? 1".to_owned()]));
+        let bad = judge::<Echo>(&RawTask { metadata: "[]", ..raw }, "", "");
+        assert!(matches!(bad, Err(Refusal::InvalidTask(_))), "{bad:?}");
     }
 
     #[test]

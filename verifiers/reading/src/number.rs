@@ -3,6 +3,8 @@
 //! Hand-written, because a minus in "16 - 7" is an operator and in "= -7" a sign, which depends on what stands
 //! before; a regex would need look-behind. Everything is one pass, and a literal of absurd length is skipped.
 
+use crate::unit::{self, Unit};
+
 /// Longest literal in characters; f64 has 17 digits.
 const LITERAL_MAX: usize = 320;
 const RELATIVE_TOLERANCE: f64 = 1e-6;
@@ -15,6 +17,8 @@ pub struct Number {
     percent: bool,
     /// "3 million": may be compared as 3 or as 3e6.
     scale: f64,
+    /// "5 km": compared after conversion with another of its dimension.
+    unit: Option<Unit>,
     /// Part of a word or an ordinal, such as H2O or 2nd: used only when nothing else is there.
     pub glued: bool,
     pub start: usize,
@@ -22,9 +26,14 @@ pub struct Number {
 }
 
 impl Number {
-    /// Do both mean the same, to a relative tolerance of 1e-6?
+    /// Do both mean the same, to a relative tolerance of 1e-6? A unit that only one of them has does not count.
     #[must_use]
     pub fn agrees(&self, other: &Self) -> bool {
+        if let (Some(a), Some(b)) = (self.unit, other.unit)
+            && a.dimension == b.dimension
+        {
+            return close(self.value * self.scale * a.factor, other.value * other.scale * b.factor);
+        }
         self.readings().iter().any(|a| other.readings().iter().any(|b| close(*a, *b)))
             && !(self.percent && other.percent && !close(self.value, other.value))
     }
@@ -51,6 +60,7 @@ pub fn clean(text: &str) -> Vec<char> {
         ("\\%", "%"),
         ("\\dfrac", "\\frac"),
         ("\\tfrac", "\\frac"),
+        ("\\cfrac", "\\frac"),
         ("\\times", "×"),
         ("\\cdot", "×"),
         ("\\approx", "≈"),
@@ -78,6 +88,7 @@ pub fn clean(text: &str) -> Vec<char> {
         }
         out.push(match c {
             '−' | '–' | '﹣' | '－' => '-',
+            '⁄' => '/',
             '０'..='９' => char::from_u32(u32::from(c) - 0xff10 + 0x30).unwrap_or(c),
             // Spaces that group digits become one sign of their own; a plain space does not group.
             '\u{a0}' | '\u{202f}' | '\u{2009}' => '\u{2009}',
@@ -113,8 +124,11 @@ pub fn whole(text: &str) -> Option<Number> {
     let chars = clean(text.trim());
     let numbers = scan(&chars);
     let [only] = numbers.as_slice() else { return None };
-    let around = chars[..only.start].iter().chain(&chars[only.end..]);
-    let bare = around.filter(|c| !c.is_whitespace()).all(|c| is_currency(*c) || matches!(c, '.' | '+' | '%'));
+    let (_, behind) = scale(&chars, only.end);
+    let end = unit::at(&chars, behind).map(|(_, end)| end).or_else(|| unit::money(&chars, behind));
+    let around = chars[..only.start].iter().chain(&chars[end.unwrap_or(behind)..]);
+    let bare =
+        around.filter(|c| !c.is_whitespace()).all(|c| is_currency(*c) || matches!(c, '.' | '+' | '%' | '{' | '}'));
     (bare && !only.glued).then_some(*only)
 }
 
@@ -133,7 +147,11 @@ fn literal(text: &[char], start: usize) -> Option<Number> {
         value += part;
         end = after;
     }
-    if let Some((power, after)) = power_of_ten(text, end) {
+    let alone = if value == 10.0 && integer { exponent(text, end) } else { None };
+    if let Some((power, after)) = alone {
+        value = format!("1e{power}").parse().unwrap_or(f64::NAN);
+        end = after;
+    } else if let Some((power, after)) = power_of_ten(text, end) {
         // Through text, because a product of floats is off by a bit.
         value = format!("{value}e{power}").parse().unwrap_or(f64::NAN);
         end = after;
@@ -141,8 +159,9 @@ fn literal(text: &[char], start: usize) -> Option<Number> {
     let (negative, start) = sign(text, start);
     let glued = start > 0 && text[start - 1].is_alphabetic() && !currency_word(text, start) || ordinal(text, end);
     let percent = percent(text, end);
-    let scale = scale(text, end);
-    Some(Number { value: if negative { -value } else { value }, percent, scale, glued, start, end })
+    let (scale, behind) = scale(text, end);
+    let unit = if percent { None } else { unit::at(text, behind).map(|(unit, _)| unit) };
+    Some(Number { value: if negative { -value } else { value }, percent, scale, unit, glued, start, end })
 }
 
 /// Value, end, and whether it is a plain integer, which a fraction may follow.
@@ -178,6 +197,9 @@ fn decimal(text: &[char], at: usize) -> Option<(f64, usize, bool)> {
         text[from..].iter().take_while(|c| c.is_ascii_digit()).take(LITERAL_MAX).count()
     };
     end += take(at, &mut digits);
+    if let Some((grouped, after)) = european(text, at).or_else(|| spaced(text, at)) {
+        return grouped.parse().ok().map(|value| (value, after, !grouped.contains('.')));
+    }
     if (1..=3).contains(&(end - at)) {
         while matches!(text.get(end), Some(',' | '\u{2009}'))
             && (1..=3).all(|i| digit(text, end + i))
@@ -207,6 +229,62 @@ fn decimal(text: &[char], at: usize) -> Option<(f64, usize, bool)> {
         return None;
     }
     digits.parse().ok().map(|value| (value, end, integer))
+}
+
+/// "1.234,5" or "1.234.567": points group, the comma parts. "1.234" alone is a decimal.
+fn european(text: &[char], at: usize) -> Option<(String, usize)> {
+    let (mut digits, mut end, groups) = groups(text, at, '.')?;
+    let decimals = if text.get(end) == Some(&',') { digits_at(text, end + 1) } else { 0 };
+    if decimals > 0 && !(decimals == 3 && groups > 1) {
+        digits.push('.');
+        digits.extend(&text[end + 1..end + 1 + decimals]);
+        end += 1 + decimals;
+    } else if groups < 2 {
+        return None;
+    }
+    // More points make a version or an address.
+    let goes_on = matches!(text.get(end), Some('.' | ',')) && digit(text, end + 1);
+    (!goes_on && digits.len() <= LITERAL_MAX).then_some((digits, end))
+}
+
+/// "1 234 567", and "1 234" where nothing else can be meant: between a mark and the end of its line.
+fn spaced(text: &[char], at: usize) -> Option<(String, usize)> {
+    let (digits, end, groups) = groups(text, at, ' ')?;
+    let before = text[..at].iter().rev().find(|c| **c != ' ' && !is_currency(**c));
+    let opened =
+        before.is_none_or(|c| matches!(*c, '\n' | '{' | '=' | ':' | BOLD)) || ends_with_word(&text[..at], "is");
+    let next = text.get(end);
+    let last = matches!(next, Some('.')) && text.get(end + 1).is_none_or(|c| c.is_whitespace());
+    let closed = last || next.is_none_or(|c| matches!(*c, '\n' | '}' | BOLD) || is_currency(*c));
+    let goes_on = next == Some(&' ') && digit(text, end + 1);
+    let sure = groups > 1 || (opened && closed);
+    (sure && !goes_on && digits.len() <= LITERAL_MAX).then_some((digits, end))
+}
+
+/// One to three digits and then groups of three behind `mark`: the digits, the end, how many groups (at least one).
+fn groups(text: &[char], at: usize, mark: char) -> Option<(String, usize, usize)> {
+    let head = digits_at(text, at);
+    if !(1..=3).contains(&head) || text[at] == '0' {
+        return None;
+    }
+    let mut digits: String = text[at..at + head].iter().collect();
+    let (mut end, mut count) = (at + head, 0);
+    while text.get(end) == Some(&mark) && digits_at(text, end + 1) == 3 {
+        digits.extend(&text[end + 1..end + 4]);
+        end += 4;
+        count += 1;
+    }
+    (count > 0).then_some((digits, end, count))
+}
+
+fn digits_at(text: &[char], at: usize) -> usize {
+    text.get(at..).map_or(0, |rest| rest.iter().take_while(|c| c.is_ascii_digit()).take(LITERAL_MAX).count())
+}
+
+fn ends_with_word(text: &[char], word: &str) -> bool {
+    let end = text.iter().rposition(|c| *c != ' ' && !is_currency(*c)).map_or(0, |n| n + 1);
+    let start = end.saturating_sub(word.len());
+    follows(&text[..end], start, word) && start.checked_sub(1).is_none_or(|i| !text[i].is_alphanumeric())
 }
 
 /// `\frac{a}{b}` or `\frac12`.
@@ -240,7 +318,15 @@ fn vulgar(c: char) -> Option<f64> {
         '¼' => 0.25,
         '¾' => 0.75,
         '⅕' => 0.2,
+        '⅖' => 0.4,
+        '⅗' => 0.6,
+        '⅘' => 0.8,
+        '⅙' => 1.0 / 6.0,
+        '⅚' => 5.0 / 6.0,
         '⅛' => 0.125,
+        '⅜' => 0.375,
+        '⅝' => 0.625,
+        '⅞' => 0.875,
         _ => return None,
     })
 }
@@ -266,10 +352,19 @@ fn power_of_ten(text: &[char], end: usize) -> Option<(i32, usize)> {
         return None;
     }
     at = spaces(text, at + 1);
-    if !text.get(at..)?.starts_with(&['1', '0', '^']) {
+    if !text.get(at..)?.starts_with(&['1', '0']) {
         return None;
     }
-    at += 3;
+    at += 2;
+    exponent(text, at)
+}
+
+/// "^5", "^{-3}" or "⁵" behind a ten: the power, and where it ends.
+fn exponent(text: &[char], mut at: usize) -> Option<(i32, usize)> {
+    if text.get(at) != Some(&'^') {
+        return raised(text, at);
+    }
+    at += 1;
     let brace = text.get(at) == Some(&'{');
     at += usize::from(brace);
     let negative = text.get(at) == Some(&'-');
@@ -277,6 +372,15 @@ fn power_of_ten(text: &[char], end: usize) -> Option<(i32, usize)> {
     let run: String = text.get(at..)?.iter().take_while(|c| c.is_ascii_digit()).take(4).collect();
     let power: i32 = run.parse().ok()?;
     Some((if negative { -power } else { power }, at + run.len() + usize::from(brace)))
+}
+
+fn raised(text: &[char], at: usize) -> Option<(i32, usize)> {
+    const RAISED: &str = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+    let negative = text.get(at) == Some(&'⁻');
+    let start = at + usize::from(negative);
+    let run = text.get(start..)?.iter().map_while(|c| RAISED.chars().position(|r| r == *c)).take(4);
+    let (power, length) = run.fold((0_i32, 0), |(power, length), digit| (power * 10 + digit as i32, length + 1));
+    (length > 0).then_some((if negative { -power } else { power }, start + length))
 }
 
 fn spaces(text: &[char], at: usize) -> usize {
@@ -332,10 +436,12 @@ fn percent(text: &[char], end: usize) -> bool {
     text.get(at) == Some(&'%') || follows(text, at, "percent")
 }
 
-fn scale(text: &[char], end: usize) -> f64 {
+/// The factor of a word such as "million", and where that word ends.
+fn scale(text: &[char], end: usize) -> (f64, usize) {
     const WORDS: &[(&str, f64)] = &[("thousand", 1e3), ("million", 1e6), ("billion", 1e9), ("trillion", 1e12)];
     let at = spaces(text, end);
-    WORDS.iter().find(|(word, _)| follows(text, at, word)).map_or(1.0, |(_, scale)| *scale)
+    let found = WORDS.iter().find(|(word, _)| follows(text, at, word));
+    found.map_or((1.0, end), |(word, scale)| (*scale, at + word.len()))
 }
 
 fn follows(text: &[char], at: usize, word: &str) -> bool {
@@ -376,6 +482,19 @@ mod tests {
             ("18.", 18.0),
             ("１２", 12.0),
             ("007", 7.0),
+            ("1.234,5", 1_234.5),
+            ("1.234.567", 1_234_567.0),
+            ("1.234.567,89 €", 1_234_567.89),
+            ("1.234", 1.234),
+            ("1 234 567", 1_234_567.0),
+            ("\\boxed{1 234}", 1_234.0),
+            ("The total is $12 500.", 12_500.0),
+            ("10^5", 1e5),
+            ("10^{-2}", 0.01),
+            ("6.02×10²³", 6.02e23),
+            ("3⁄4", 0.75),
+            ("2⅝", 2.625),
+            ("\\tfrac{1}{4}", 0.25),
         ] {
             assert_eq!(values(text), [value], "{text}");
         }
@@ -397,6 +516,9 @@ mod tests {
         assert_eq!(values("1,2,3"), [1.0, 2.0, 3.0]);
         assert_eq!(values("1,2345"), [1.0, 2345.0]);
         assert_eq!(values("1/2/2024").len(), 3);
+        assert_eq!(values("2 100-watt bulbs"), [2.0, 100.0]);
+        assert_eq!(values("in 12 345 were sold"), [12.0, 345.0]);
+        assert_eq!(values("1.2.3.4").len(), 2);
         assert_eq!(values("5/0"), [5.0, 0.0]);
     }
 
@@ -411,6 +533,9 @@ mod tests {
     fn readings_agree_within_tolerance() {
         let agree = |a: &str, b: &str| whole(a).unwrap().agrees(&whole(b).unwrap());
         assert!(agree("25%", "0.25") && agree("25%", "25") && agree("$20.00", "20") && agree("1/3", "0.3333333"));
+        assert!(agree("5 km", "5000 m") && agree("1.5 hours", "90 min") && agree("5 km", "5") && agree("2 kg", "2 m"));
+        assert!(agree("3 million km", "3e9 m") && agree("18 USD", "$18") && agree("5 \\text{ km}", "5000 meters"));
+        assert!(!agree("5 km", "5 m") && !agree("5 km", "5001 m"));
         assert!(!agree("25%", "0.25%") && !agree("1", "1.00001") && !agree("0", "0.000001") && !agree("5", "-5"));
     }
 }
