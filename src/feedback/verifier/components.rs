@@ -17,10 +17,12 @@ use super::sources::PYTHON;
 use crate::round::ComponentSource;
 
 /// The verifiers that come with the program, by name.
-const FIRST_PARTY: [(&str, &[u8]); 3] = [
+const FIRST_PARTY: [(&str, &[u8]); 5] = [
     ("answer", include_bytes!("../../../verifiers/built/answer.wasm")),
+    ("consistency", include_bytes!("../../../verifiers/built/consistency.wasm")),
     ("json", include_bytes!("../../../verifiers/built/json.wasm")),
     ("rules", include_bytes!("../../../verifiers/built/rules.wasm")),
+    ("syntax", include_bytes!("../../../verifiers/built/syntax.wasm")),
 ];
 
 /// The names of all first-party verifiers.
@@ -165,7 +167,7 @@ mod tests {
         components.keep(b"bytes").unwrap();
         assert_eq!(*components.read(&source).unwrap(), *b"bytes");
         let unknown = components.read(&ComponentSource::FirstParty("magic".into())).unwrap_err();
-        assert!(unknown.to_string().contains("answer, json, rules"), "{unknown}");
+        assert!(unknown.to_string().contains("answer, consistency, json"), "{unknown}");
         let unbuilt = components.read(&ComponentSource::FirstParty("python".into())).unwrap_err();
         assert!(unbuilt.to_string().contains("pointsman verify setup"), "{unbuilt}");
     }

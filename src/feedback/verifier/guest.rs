@@ -11,7 +11,7 @@ use rand::RngCore;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use tokio::time::Instant;
 use wasmtime::{
-    Engine, ResourceLimiter, Store, Trap, UpdateDeadline,
+    Engine, ResourceLimiter, Store, Trap,
     component::{Linker, ResourceTable},
 };
 use wasmtime_wasi::{
@@ -57,7 +57,6 @@ pub(super) struct Guest {
 
 /// The second instance, which runs the answer's code.
 pub(super) struct Second {
-    engine: Engine,
     pre: ExecVerifierPre<Guest>,
     left: Allowance,
     /// Fuel that all second instances have spent.
@@ -68,8 +67,8 @@ pub(super) struct Second {
 }
 
 impl Second {
-    pub fn new(engine: Engine, pre: ExecVerifierPre<Guest>, left: Allowance) -> Self {
-        Self { engine, pre, left, fuel: 0, live: None, lost: false }
+    pub fn new(pre: ExecVerifierPre<Guest>, left: Allowance) -> Self {
+        Self { pre, left, fuel: 0, live: None, lost: false }
     }
 
     /// Notes what an instance has used up; on an error the instance is gone and the guest is told why.
@@ -108,7 +107,6 @@ const OUT_OF_TIME: &str = "it ran out of time";
 pub(super) fn limit(trap: &wasmtime::Error, memory_refused: bool) -> Option<&'static str> {
     match trap.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => Some("it ran out of fuel"),
-        Some(Trap::Interrupt) => Some(OUT_OF_TIME),
         Some(Trap::StackOverflow) => Some("it ran out of stack"),
         _ if memory_refused => Some("it ran out of memory"),
         _ => None,
@@ -135,13 +133,8 @@ pub(super) fn store(engine: &Engine, allowance: Allowance, second: Option<Second
     let mut store = Store::new(engine, guest);
     store.limiter(|guest| guest);
     store.set_fuel(allowance.fuel)?;
-    // Gives way every so often, so that a busy guest does not keep others from their turn, nor its time-out from firing.
+    // Gives way every so often, so that a busy guest does not keep others from their turn, nor its deadline from ending it.
     store.fuel_async_yield_interval(Some(TURN_FUEL))?;
-    store.set_epoch_deadline(1);
-    let deadline = allowance.deadline;
-    store.epoch_deadline_callback(move |_| {
-        Ok(if Instant::now() >= deadline { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
-    });
     Ok(store)
 }
 
@@ -159,7 +152,7 @@ impl sandbox::Host for Guest {
         second.live = None;
         let given = second.left.fuel;
         let failed = |error: wasmtime::Error| format!("trapped: {}", reason(&error));
-        let mut store = store(&second.engine, second.left, None).map_err(failed)?;
+        let mut store = store(second.pre.engine(), second.left, None).map_err(failed)?;
         let pre = second.pre.clone();
         let deadline = second.left.deadline;
         // The store must outlive the call for its fuel to be read, whichever way the call ends.

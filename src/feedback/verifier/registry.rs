@@ -227,7 +227,11 @@ impl Registry {
     pub fn take_in(&self, verifier: &VerifierName, bytes: &[u8]) -> Result<TakenIn, RegistryError> {
         let refused = |source| RegistryError::Refused { verifier: verifier.clone(), source };
         let component = super::admission::component(bytes).map_err(refused)?;
-        let compiled = Arc::new(self.sandbox.compile(&component).map_err(refused)?);
+        let known = ComponentSource::Stored(digest(&component));
+        let compiled = match self.sets.load().compiled.get(&known) {
+            Some(compiled) => Arc::clone(compiled),
+            None => Arc::new(self.sandbox.compile(&component).map_err(refused)?),
+        };
         let source = self
             .components
             .keep(&component)

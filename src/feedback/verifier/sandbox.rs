@@ -12,14 +12,17 @@ use std::{
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
-    task::Poll,
     thread,
     time::Duration,
 };
 
-use tokio::{runtime, sync::Semaphore, time::Instant};
+use tokio::{
+    runtime,
+    sync::{Semaphore, oneshot},
+    time::Instant,
+};
 use wasmtime::{
-    Cache, CacheConfig, Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
+    Cache, CacheConfig, Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store,
     component::{Component, Linker},
 };
 
@@ -44,8 +47,6 @@ use crate::{
     telemetry::Metric,
 };
 
-/// How often deadlines are looked at.
-const TICK: Duration = Duration::from_millis(5);
 /// Of a verification's fuel and time, what the second instance may use: the rest is for the tests to say what happened.
 const SECOND_FUEL: f64 = 0.75;
 const SECOND_TIME: f64 = 0.7;
@@ -54,10 +55,16 @@ const PARTS_MAX: u32 = 64;
 const MEMORIES_MAX: u32 = 8;
 /// Bytes of an instance's own records; CPython needs about 1 MiB.
 const RECORDS_BYTES_MAX: usize = 4 << 20;
+/// Memory and tables that a small instance's place keeps for the next one.
+const SMALL_RESIDENT_BYTES: usize = 1 << 20;
+const SMALL_RESIDENT_TABLE_BYTES: usize = 16 << 10;
+/// The same of a large one: all of CPython's.
+const LARGE_RESIDENT_BYTES: usize = 32 << 20;
+const LARGE_RESIDENT_TABLE_BYTES: usize = 512 << 10;
 /// Wasm stack, and the thread's stack that it lies on.
 const STACK_BYTES: usize = 1 << 20;
 const FIBER_BYTES: usize = 2 << 20;
-/// A larger component takes a millisecond only to begin.
+/// A larger component, such as one with an interpreter in it, takes a millisecond only to begin.
 const SMALL_BYTES_MAX: usize = 4 << 20;
 /// Lowest but one: compiling gives way to everything.
 const COMPILER_NICENESS: i32 = 15;
@@ -101,10 +108,16 @@ pub struct Compiled {
     pub manifest: Arc<Manifest>,
 }
 
-/// Runs verifiers.
-pub struct Sandbox {
+/// An engine with what its guests may import.
+struct Host {
     engine: Engine,
     linker: Linker<Guest>,
+}
+
+/// Runs verifiers.
+pub struct Sandbox {
+    small: Host,
+    large: Host,
     limits: SandboxLimits,
     places: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -116,18 +129,12 @@ pub struct Sandbox {
 impl Sandbox {
     /// Starts the engine. Compiled code is kept under `cache_dir`, if given.
     pub fn new(limits: SandboxLimits, cache_dir: Option<&Path>) -> Result<Self, SandboxError> {
-        let failed = |error: wasmtime::Error| SandboxError(format!("{error:#}"));
-        let mut config = Config::new();
-        config.wasm_component_model(true).epoch_interruption(true).consume_fuel(true);
-        config.max_wasm_stack(STACK_BYTES).async_stack_size(FIBER_BYTES);
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(&limits)));
-        if let Some(folder) = cache_dir {
+        let cache = cache_dir.map(|folder| {
             let mut cache = CacheConfig::new();
             cache.with_directory(folder);
-            config.cache(Some(Cache::new(cache).map_err(failed)?));
-        }
-        let engine = Engine::new(&config).map_err(failed)?;
-        tick(&engine);
+            Cache::new(cache)
+        });
+        let cache = cache.transpose().map_err(|error| SandboxError(cause(&error)))?;
         let concurrency = limits.concurrency.max(1);
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(concurrency)
@@ -144,8 +151,8 @@ impl Sandbox {
             .build()
             .map_err(|error| SandboxError(error.to_string()))?;
         Ok(Self {
-            linker: guest::linker(&engine).map_err(failed)?,
-            engine,
+            small: Host::new(small_pool(&limits), cache.clone())?,
+            large: Host::new(large_pool(&limits), cache)?,
             limits,
             places: Arc::new(Semaphore::new(concurrency)),
             waiting: AtomicUsize::new(0),
@@ -159,11 +166,12 @@ impl Sandbox {
     pub fn compile(&self, bytes: &[u8]) -> Result<Compiled, Refusal> {
         let Admitted { component, runs_code } = admit(bytes)?;
         let started = Instant::now();
-        let compiled = self.compilers.install(|| Component::new(&self.engine, &component));
+        let Host { engine, linker } = if is_small(component.len()) { &self.small } else { &self.large };
+        let compiled = self.compilers.install(|| Component::new(engine, &component));
         metrics::histogram!(Metric::VerifierCompileSeconds.name()).record(started.elapsed().as_secs_f64());
         let compiled = compiled.map_err(|error| Refusal::DoesNotCompile(cause(&error)))?;
         let refused = |error: wasmtime::Error| Refusal::DoesNotInstantiate(cause(&error));
-        let pre = self.linker.instantiate_pre(&compiled).map_err(refused)?;
+        let pre = linker.instantiate_pre(&compiled).map_err(refused)?;
         let judging = VerifierPre::new(pre.clone()).map_err(refused)?;
         let running = if runs_code { Some(ExecVerifierPre::new(pre).map_err(refused)?) } else { None };
         let manifest = Arc::new(Manifest::check(self.describe(&judging)?)?);
@@ -174,7 +182,7 @@ impl Sandbox {
     }
 
     fn describe(&self, pre: &VerifierPre<Guest>) -> Result<Said, Refusal> {
-        let (engine, pre, allowance) = (self.engine.clone(), pre.clone(), self.allowance());
+        let (engine, pre, allowance) = (pre.engine().clone(), pre.clone(), self.allowance());
         let described = self.wait_for(async move {
             let failed = |error: &wasmtime::Error, refused| match guest::limit(error, refused) {
                 Some(why) => Refusal::DescribeFailed(why.into()),
@@ -203,7 +211,8 @@ impl Sandbox {
         };
         let response = Response { text: "6 times 7 is 42.".into() };
         let job = self.job(compiled, task, response, String::new());
-        let probed = self.wait_for(job.run()).unwrap_or_else(|| Verified::failed("the sandbox is closing"));
+        let probed = self.wait_for(async { job.run().await.0 });
+        let probed = probed.unwrap_or_else(|| Verified::failed("the sandbox is closing"));
         match probed.status {
             VerdictStatus::Scored | VerdictStatus::NotApplicable | VerdictStatus::InvalidTask => Ok(()),
             VerdictStatus::Error | VerdictStatus::LimitExceeded => Err(Refusal::ProbeFailed(probed.trace.join("; "))),
@@ -253,22 +262,23 @@ impl Sandbox {
             return Verified::failed("the sandbox is closing");
         };
         drop(waiting);
-        // A small component is done in its first turn, and changing threads would cost more than that.
-        let is_small = compiled.bytes <= SMALL_BYTES_MAX;
+        let (done, answer) = oneshot::channel();
         let mut running = Box::pin(async move {
-            let verified = job.run().await;
+            let (verified, instance) = job.run().await;
+            // Nobody waits any more where the caller went away. The memory of the instance is put back after that.
+            let _ = done.send(verified);
+            drop(instance);
             drop(place);
-            verified
         });
-        if is_small && let Poll::Ready(verified) = futures::poll!(&mut running) {
-            return verified;
+        // A small component is done in its first turn, and changing threads would cost more than that.
+        if !is_small(compiled.bytes) || futures::poll!(&mut running).is_pending() {
+            runtime.spawn(running);
         }
-        runtime.spawn(running).await.unwrap_or_else(|error| Verified::failed(&format!("the host failed: {error}")))
+        answer.await.unwrap_or_else(|_| Verified::failed("the host failed: the verification panicked"))
     }
 
     fn job(&self, compiled: &Compiled, task: GuestTask, response: Response, config: String) -> Job {
         Job {
-            engine: self.engine.clone(),
             limits: self.limits,
             judging: compiled.judging.clone(),
             running: compiled.running.clone(),
@@ -290,7 +300,6 @@ impl Drop for Sandbox {
 
 /// One verification.
 struct Job {
-    engine: Engine,
     limits: SandboxLimits,
     judging: VerifierPre<Guest>,
     running: Option<ExecVerifierPre<Guest>>,
@@ -301,7 +310,8 @@ struct Job {
 }
 
 impl Job {
-    async fn run(self) -> Verified {
+    /// Also gives the instance, whose end may take as long as its work.
+    async fn run(self) -> (Verified, Option<Store<Guest>>) {
         let started = Instant::now();
         let SandboxLimits { fuel, deadline_ms, memory_bytes, .. } = self.limits;
         let whole = Duration::from_millis(u64::from(deadline_ms));
@@ -309,11 +319,11 @@ impl Job {
         let second = self.running.map(|pre| {
             let fuel = (fuel as f64 * SECOND_FUEL) as u64;
             let left = Allowance { fuel, deadline: started + whole.mul_f64(SECOND_TIME), memory_bytes };
-            Second::new(self.engine.clone(), pre, left)
+            Second::new(pre, left)
         });
-        let mut store = match guest::store(&self.engine, allowance, second) {
+        let mut store = match guest::store(self.judging.engine(), allowance, second) {
             Ok(store) => store,
-            Err(error) => return Verified::failed(&guest::reason(&error)),
+            Err(error) => return (Verified::failed(&guest::reason(&error)), None),
         };
         let budget = Budget { deadline_ms, memory_bytes: memory_bytes as u64 };
         let call = async {
@@ -335,7 +345,7 @@ impl Job {
         let second = store.data().second.as_ref().map_or(0, |second| second.fuel);
         verified.fuel = fuel.saturating_sub(store.get_fuel().unwrap_or(0)) + second;
         verified.duration_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        verified
+        (verified, Some(store))
     }
 }
 
@@ -376,16 +386,39 @@ fn pool(limits: &SandboxLimits) -> PoolingAllocationConfig {
     pool
 }
 
-/// Advances the epoch until the engine is gone.
-fn tick(engine: &Engine) {
-    let weak = engine.weak();
-    thread::spawn(move || {
-        while let Some(engine) = weak.upgrade() {
-            engine.increment_epoch();
-            drop(engine);
-            thread::sleep(TICK);
-        }
-    });
+/// Small instances write few pages. Where the kernel can say which, only these are put back, and stay mapped.
+fn small_pool(limits: &SandboxLimits) -> PoolingAllocationConfig {
+    let mut pool = pool(limits);
+    if PoolingAllocationConfig::is_pagemap_scan_available() {
+        pool.pagemap_scan(Enabled::Yes)
+            .linear_memory_keep_resident(SMALL_RESIDENT_BYTES)
+            .table_keep_resident(SMALL_RESIDENT_TABLE_BYTES);
+    }
+    pool
+}
+
+/// CPython writes 800 pages here and there. Faults on each of them took half of the time of its checks, so its memory stays
+/// mapped and is put back whole, when the verdict is out.
+fn large_pool(limits: &SandboxLimits) -> PoolingAllocationConfig {
+    let mut pool = pool(limits);
+    pool.linear_memory_keep_resident(LARGE_RESIDENT_BYTES).table_keep_resident(LARGE_RESIDENT_TABLE_BYTES);
+    pool
+}
+
+fn is_small(component_bytes: usize) -> bool {
+    component_bytes <= SMALL_BYTES_MAX
+}
+
+impl Host {
+    fn new(pool: PoolingAllocationConfig, cache: Option<Cache>) -> Result<Self, SandboxError> {
+        let failed = |error: wasmtime::Error| SandboxError(cause(&error));
+        let mut config = Config::new();
+        config.wasm_component_model(true).consume_fuel(true);
+        config.max_wasm_stack(STACK_BYTES).async_stack_size(FIBER_BYTES);
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool)).cache(cache);
+        let engine = Engine::new(&config).map_err(failed)?;
+        Ok(Self { linker: guest::linker(&engine).map_err(failed)?, engine })
+    }
 }
 
 /// Lets the calling thread run only when others do not want to.

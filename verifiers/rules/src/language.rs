@@ -125,14 +125,16 @@ pub struct Found {
 /// # Errors
 /// When `metadata.answer_language` is not a string.
 pub fn check(metadata: &Object, prompt: &str, response: &str) -> Result<Option<Found>, String> {
-    let wanted = match metadata.get("answer_language") {
-        None | Some(Value::Null) => of_prompt(prompt),
-        // A language that cannot be told apart is no mistake of the task's.
-        Some(Value::String(name)) => named(name),
+    let asked = match metadata.get("answer_language") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(name)) => Some(name),
         Some(_) => return Err("answer_language is not a string".to_owned()),
     };
-    let Some(wanted) = wanted else { return Ok(None) };
+    // First, since most answers are too short to tell.
     let Some(got) = detect(response) else { return Ok(None) };
+    // A language that cannot be told apart is no mistake of the task's.
+    let wanted = asked.map_or_else(|| of_prompt(prompt), |name| named(name));
+    let Some(wanted) = wanted else { return Ok(None) };
     if got == wanted {
         return Ok(Some(Found { score: 1.0, detail: got.eng_name().to_owned() }));
     }
@@ -173,18 +175,16 @@ fn of_prompt(prompt: &str) -> Option<Lang> {
         "översätt",
         "przetłumacz",
     ];
+    let found = detect(prompt)?;
     let lower: String = prompt.chars().take(CHARS_READ).flat_map(char::to_lowercase).collect();
+    let own: Vec<String> = Lang::all().iter().map(|lang| lang.name().to_lowercase()).collect();
     let mut words = lower.split(|c: char| !c.is_alphanumeric());
     let names_one = words.any(|word| {
         matches!(word, "chinese" | "norwegian" | "farsi")
-            || Lang::all()
-                .iter()
-                .any(|lang| lang.eng_name().eq_ignore_ascii_case(word) || lang.name().to_lowercase() == word)
+            || Lang::all().iter().any(|lang| lang.eng_name().eq_ignore_ascii_case(word))
+            || own.iter().any(|name| name == word)
     });
-    if names_one || STEMS.iter().any(|stem| lower.contains(stem)) {
-        return None;
-    }
-    detect(prompt)
+    (!names_one && !STEMS.iter().any(|stem| lower.contains(stem))).then_some(found)
 }
 
 /// The language of a text's prose, when there is enough and detection is sure.

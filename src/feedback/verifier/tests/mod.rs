@@ -50,6 +50,16 @@ async fn answer_runs_its_golden_tasks() {
 }
 
 #[tokio::test]
+async fn syntax_runs_its_golden_tasks() {
+    runs_its_golden_tasks("syntax", include_str!("../../../../verifiers/syntax/golden.jsonl")).await;
+}
+
+#[tokio::test]
+async fn consistency_runs_its_golden_tasks() {
+    runs_its_golden_tasks("consistency", include_str!("../../../../verifiers/consistency/golden.jsonl")).await;
+}
+
+#[tokio::test]
 async fn the_same_check_uses_the_same_fuel() {
     let sandbox = sandbox(SandboxLimits::default());
     let compiled = sandbox.compile(first_party("answer").unwrap()).unwrap();
