@@ -33,8 +33,8 @@ fn say(line: &str) {
 /// The compiled code is in the cache since the setup.
 fn compiled() -> Option<(Sandbox, Compiled)> {
     let path = component()?;
-    let cache = path.parent().and_then(|built| built.parent()).unwrap();
-    let sandbox = Sandbox::new(SandboxLimits::default(), Some(cache)).unwrap();
+    let cache = path.parent().and_then(|built| built.parent()).unwrap().join("verifiers");
+    let sandbox = Sandbox::new(SandboxLimits::default(), Some(&cache)).unwrap();
     let compiled = sandbox.compile(&std::fs::read(path).unwrap()).unwrap();
     Some((sandbox, compiled))
 }

@@ -12,9 +12,9 @@ use pointsman::feedback::verifier::{PYTHON, Sandbox, SandboxLimits, VerifierSpec
 use super::toolchain::{self, Progress};
 use crate::cli::folders::Folders;
 
-/// The folder of built components.
+/// The folder of built components. It is none that the compiler's cache keeps: that one deletes what it does not know.
 pub(in crate::cli) fn built(folders: &Folders) -> PathBuf {
-    folders.cache.join("verifiers").join("built")
+    folders.cache.join("components")
 }
 
 /// Whether a configured verifier is the first-party one that runs Python.
