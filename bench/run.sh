@@ -39,6 +39,12 @@ if wants verifiers; then
     python=$("$bin" verify setup) || echo "python is left out: its verifier could not be built"
     POINTSMAN_PYTHON_VERIFIER=${python:-} cargo bench --bench verifiers 2>/dev/null | tee "$out/verifiers.txt"
 fi
+if wants verifiers && [ -d "${POINTSMAN_DATA:-}/gsm8k_responses" ]; then
+    (cd verifiers && cargo run --quiet --release -p answer --example gsm8k) > "$out/answer_gsm8k.md"
+fi
+if wants verifiers && [ -d "${POINTSMAN_DATA:-}/coderouterbench" ]; then
+    (cd verifiers/python && python3 coverage.py "$POINTSMAN_DATA") | tee "$out/python_coverage.txt"
+fi
 if [ ! -d "${POINTSMAN_DATA:-}/llmrouter" ]; then
     echo "skipped regret and replay: POINTSMAN_DATA does not name a folder with llmrouter/"
     exit

@@ -143,11 +143,12 @@ pub(super) async fn list(daemon: &Running, json: bool) -> Result<()> {
             table(["domain", "verifier", "version", "weight", "gate", "on error", "component", "sha256"], &[2, 3]);
         for set in sets["sets"].as_array().into_iter().flatten() {
             let domain = set["domain"].as_str().unwrap_or("*");
+            if set["inherited"] == true {
+                table.add_row([domain, "as *"]);
+                continue;
+            }
             for verifier in set["verifiers"].as_array().into_iter().flatten() {
-                table.add_row(row(
-                    &format!("{domain}{}", if set["inherited"] == true { " (as *)" } else { "" }),
-                    verifier,
-                ));
+                table.add_row(row(domain, verifier));
             }
         }
         table.to_string()
