@@ -21,6 +21,8 @@ pub enum Stream {
     Voter(u32),
     /// How often the model at this place of a bag takes the round.
     Bag(u32),
+    /// Whether the answer is judged by a model.
+    Judge,
 }
 
 /// Why a distribution cannot be used.
@@ -49,6 +51,7 @@ pub fn stream(seed: u64, stream: Stream) -> ChaCha8Rng {
         Stream::Voter(place) => 2 + u64::from(place),
         // Past every voter's.
         Stream::Bag(place) => (1 << 33) + u64::from(place),
+        Stream::Judge => 1 << 34,
     });
     rng
 }
@@ -138,9 +141,16 @@ mod tests {
     #[test]
     fn uses_of_one_seed_share_no_random_numbers() {
         let first = |use_of| stream(3, use_of).random::<u64>();
-        let numbers =
-            [Stream::Action, Stream::Posterior, Stream::Voter(0), Stream::Voter(1), Stream::Bag(0), Stream::Bag(1)]
-                .map(first);
+        let numbers = [
+            Stream::Action,
+            Stream::Posterior,
+            Stream::Voter(0),
+            Stream::Voter(1),
+            Stream::Bag(0),
+            Stream::Bag(1),
+            Stream::Judge,
+        ]
+        .map(first);
         for (index, number) in numbers.iter().enumerate() {
             assert!(!numbers[..index].contains(number));
         }

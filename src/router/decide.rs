@@ -188,7 +188,6 @@ impl Router {
             return Ok(());
         }
         let known = if self.settings.domains.is_empty() { &**seen } else { &self.settings.domains };
-        let known = known.iter().map(Domain::as_str).collect::<Vec<_>>().join(", ");
-        Err(RouterError::UnknownDomain { domain: domain.clone(), known })
+        Err(RouterError::unknown_domain(domain, known))
     }
 }

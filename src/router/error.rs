@@ -1,5 +1,7 @@
 //! Why the router did not do as asked.
 
+use std::collections::BTreeSet;
+
 use crate::{
     action::policy::CardError,
     arms::CatalogueError,
@@ -93,4 +95,11 @@ pub enum RouterError {
     /// A defect here.
     #[error("internal error: {0}")]
     Internal(String),
+}
+
+impl RouterError {
+    pub(super) fn unknown_domain(domain: &Domain, known: &BTreeSet<Domain>) -> Self {
+        let known = known.iter().map(Domain::as_str).collect::<Vec<_>>().join(", ");
+        Self::UnknownDomain { domain: domain.clone(), known }
+    }
 }

@@ -58,9 +58,7 @@ impl Router {
     /// One verifier of a set.
     pub fn verifier(&self, key: &SetKey, name: &VerifierName) -> Result<VerifierReport, RouterError> {
         self.known_set(key)?;
-        self.registry.current(key, name)?;
-        let found = self.registry.list(key).into_iter().find(|report| report.name == *name);
-        found.ok_or_else(|| RouterError::Internal("the verifier left".into()))
+        Ok(self.registry.show(key, name)?)
     }
 
     /// Installs a component under a name, or swaps the one that is there for it. What the patch does not say stays as it was, or is
@@ -164,8 +162,7 @@ impl Router {
         if self.settings.domains.is_empty() || self.settings.domains.contains(domain) || *domain == Domain::unknown() {
             return Ok(());
         }
-        let known = self.settings.domains.iter().map(Domain::as_str).collect::<Vec<_>>().join(", ");
-        Err(RouterError::UnknownDomain { domain: domain.clone(), known })
+        Err(RouterError::unknown_domain(domain, &self.settings.domains))
     }
 }
 

@@ -7,7 +7,6 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 out=${1:?the path of the component to write}
 cache=${POINTSMAN_PYTHON_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pointsman/componentize-py}
-modules=(app assemble compare doctests examples extract find judge prompt proxy run runner samples stdlib steps suite values warm_up)
 
 # The tools are keyed by what is pinned, so that a new pin makes a new folder.
 tools=$cache/$(sha256sum <"$here/requirements.txt" | cut -c1-16)
@@ -22,7 +21,8 @@ empty=$cache/empty
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-for module in "${modules[@]}"; do cp "$here/$module.py" "$scratch/"; done
+cp "$here"/*.py "$scratch/"
+rm "$scratch"/test_*.py "$scratch/coverage.py"
 VIRTUAL_ENV=$empty "$tools/bin/componentize-py" --quiet -d "$here/../wit" -w exec-verifier \
     componentize app -p "$scratch" -o "$scratch/python.wasm"
 mv "$scratch/python.wasm" "$out"

@@ -197,20 +197,11 @@ fn text(prompt: &str, known: &str, right: bool, draws: &mut Draws) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::round::{Message, TaskId};
+    use crate::round::TaskId;
 
     fn task(id: usize, metadata: Value) -> Task {
-        Task {
-            id: TaskId::new(format!("t{id}")).unwrap(),
-            domain: Domain::new("math").unwrap(),
-            messages: vec![Message { role: "user".into(), content: "How many apples are left?".into() }],
-            metadata: metadata.as_object().unwrap().clone(),
-            constraints: Default::default(),
-            reward: None,
-            session: None,
-            tenant: None,
-            idempotency_key: None,
-        }
+        let (id, domain) = (TaskId::new(format!("t{id}")).unwrap(), Domain::new("math").unwrap());
+        Task::plain(id, domain, "How many apples are left?", metadata.as_object().unwrap().clone())
     }
 
     fn worker(skill: f64) -> ScriptedWorker {

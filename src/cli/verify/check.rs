@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use pointsman::feedback::verifier::{Compiled, Golden, Sandbox};
 
-use super::{super::ask::table, Limits, component};
+use super::{super::ask::table, Limits, compiled};
 use crate::cli::folders::Folders;
 
 #[derive(Args)]
@@ -21,9 +21,7 @@ pub(in crate::cli) struct CheckArguments {
 }
 
 pub(super) async fn run(arguments: CheckArguments, folders: &Folders) -> Result<()> {
-    let bytes = component(&arguments.verifier, folders)?;
-    let sandbox = arguments.limits.sandbox(folders)?;
-    let compiled = sandbox.compile(&bytes).map_err(|refusal| anyhow!("{}: {refusal}", arguments.verifier))?;
+    let (sandbox, compiled) = compiled(&arguments.verifier, &arguments.limits, folders)?;
     describe(&compiled);
     let Some(path) = arguments.golden else { return Ok(()) };
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;

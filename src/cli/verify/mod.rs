@@ -11,9 +11,9 @@ mod toolchain;
 
 use std::{fs, path::Path, sync::Arc};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
-use pointsman::feedback::verifier::{PYTHON, Sandbox, SandboxLimits, first_party, first_party_names};
+use pointsman::feedback::verifier::{Compiled, PYTHON, Sandbox, SandboxLimits, first_party, first_party_names};
 
 use super::{
     ask::{Running, Where},
@@ -107,6 +107,14 @@ pub(super) async fn run(arguments: VerifyArguments, folders: &Folders) -> Result
         VerifyCommand::Rollback(arguments) => install::roll_back(&daemon()?, place.json, arguments).await,
         VerifyCommand::Remove(of) => install::remove(&daemon()?, &of).await,
     }
+}
+
+/// A verifier, compiled, and the sandbox that runs it.
+fn compiled(verifier: &str, limits: &Limits, folders: &Folders) -> Result<(Arc<Sandbox>, Compiled)> {
+    let bytes = component(verifier, folders)?;
+    let sandbox = limits.sandbox(folders)?;
+    let compiled = sandbox.compile(&bytes).map_err(|refusal| anyhow!("{verifier}: {refusal}"))?;
+    Ok((sandbox, compiled))
 }
 
 /// The bytes of a component: a file's, or those of a first-party verifier.

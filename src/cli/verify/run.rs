@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use futures::{StreamExt, stream};
 use pointsman::{
@@ -19,7 +19,7 @@ use pointsman::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Limits, component};
+use super::{Limits, compiled};
 use crate::cli::{folders::Folders, progress};
 
 #[derive(Args)]
@@ -73,9 +73,7 @@ enum Scored {
 }
 
 pub(super) async fn run(arguments: RunArguments, folders: &Folders) -> Result<()> {
-    let bytes = component(&arguments.verifier, folders)?;
-    let sandbox = arguments.limits.sandbox(folders)?;
-    let compiled = sandbox.compile(&bytes).map_err(|refusal| anyhow!("{}: {refusal}", arguments.verifier))?;
+    let (sandbox, compiled) = compiled(&arguments.verifier, &arguments.limits, folders)?;
     let (compiled, config) = (Arc::new(compiled), Arc::from(arguments.config.as_str()));
     let input: Box<dyn BufRead> = if arguments.input.as_os_str() == "-" {
         Box::new(BufReader::new(io::stdin()))

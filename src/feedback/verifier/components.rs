@@ -110,10 +110,9 @@ impl Components {
         }
     }
 
-    /// Keeps a component for good. It is on the disk when this returns.
-    pub(super) fn keep(&self, bytes: &[u8]) -> Result<ComponentSource, ComponentError> {
-        let sha256 = digest(bytes);
-        let path = self.path(&sha256);
+    /// Keeps a component of this SHA-256 for good. It is on the disk when this returns.
+    pub(super) fn keep(&self, sha256: &str, bytes: &[u8]) -> Result<ComponentSource, ComponentError> {
+        let path = self.path(sha256);
         // A file of the right name may be one that a power cut left empty.
         if !fs::read(&path).is_ok_and(|kept| digest(&kept) == sha256) {
             write(&self.stored, &path, bytes).map_err(|reason| ComponentError::File {
@@ -122,7 +121,7 @@ impl Components {
                 reason,
             })?;
         }
-        Ok(ComponentSource::Stored(sha256))
+        Ok(ComponentSource::Stored(sha256.into()))
     }
 
     fn path(&self, sha256: &str) -> PathBuf {
@@ -157,14 +156,15 @@ mod tests {
     fn what_is_kept_is_read_again_and_damage_is_seen() {
         let folder = tempfile::tempdir().unwrap();
         let components = Components::new(folder.path().join("verifiers"), folder.path().join("built"));
-        let source = components.keep(b"bytes").unwrap();
-        assert_eq!(source, components.keep(b"bytes").unwrap());
+        let keep = || components.keep(&digest(b"bytes"), b"bytes").unwrap();
+        let source = keep();
+        assert_eq!(source, keep());
         assert_eq!(*components.read(&source).unwrap(), *b"bytes");
         let ComponentSource::Stored(sha256) = &source else { panic!("{source:?}") };
         fs::write(components.path(sha256), b"byte").unwrap();
         assert!(matches!(components.read(&source), Err(ComponentError::Damaged { .. })));
         // Keeping it again mends it.
-        components.keep(b"bytes").unwrap();
+        keep();
         assert_eq!(*components.read(&source).unwrap(), *b"bytes");
         let unknown = components.read(&ComponentSource::FirstParty("magic".into())).unwrap_err();
         assert!(unknown.to_string().contains("answer, consistency, json"), "{unknown}");

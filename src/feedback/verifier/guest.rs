@@ -101,7 +101,8 @@ impl Second {
     }
 }
 
-const OUT_OF_TIME: &str = "it ran out of time";
+/// What is said of those that the deadline ended.
+pub(super) const OUT_OF_TIME: &str = "it ran out of time";
 
 /// The limit that ended a call, if it was one.
 pub(super) fn limit(trap: &wasmtime::Error, memory_refused: bool) -> Option<&'static str> {

@@ -58,16 +58,14 @@ struct Slot {
 
 type Slots = BTreeMap<SetKey, Vec<Slot>>;
 
-/// A verifier in place.
+/// A verifier in place: the last of its versions judges.
 struct Installed {
     slot: Slot,
-    version: VerifierVersion,
     compiled: Arc<Compiled>,
 }
 
 /// All sets, swapped as one.
 struct Sets {
-    slots: Slots,
     installed: BTreeMap<SetKey, Arc<Vec<Installed>>>,
     // Every version that judges and the one before it.
     compiled: HashMap<ComponentSource, Arc<Compiled>>,
@@ -177,7 +175,7 @@ impl Registry {
         domains: &BTreeMap<Domain, Vec<VerifierSpec>>,
     ) -> Result<Self, RegistryError> {
         let mut slots = Slots::new();
-        let empty = Sets { slots: Slots::new(), installed: BTreeMap::new(), compiled: HashMap::new() };
+        let empty = Sets { installed: BTreeMap::new(), compiled: HashMap::new() };
         let registry = Self { sandbox, components, sets: ArcSwap::from_pointee(empty) };
         let own = domains.iter().map(|(domain, specs)| (Some(domain.clone()), specs.as_slice()));
         for (key, specs) in own.chain([(None, default)]) {
@@ -196,7 +194,8 @@ impl Registry {
                 let bytes = super::admission::component(&read(path).map_err(failed)?)
                     .map_err(|source| RegistryError::Refused { verifier: spec.name.clone(), source })?
                     .into_owned();
-                (self.components.keep(&bytes).map_err(failed)?, digest(&bytes))
+                let sha256 = digest(&bytes);
+                (self.components.keep(&sha256, &bytes).map_err(failed)?, sha256)
             }
             None => {
                 let source = ComponentSource::FirstParty(spec.name.to_string());
@@ -215,7 +214,7 @@ impl Registry {
         &self,
         changes: impl IntoIterator<Item = (SetKey, VerifierName, VerifierChange)>,
     ) -> Result<(), RegistryError> {
-        let mut slots = self.sets.load().slots.clone();
+        let mut slots = self.sets.load().slots();
         for (key, name, change) in changes {
             fold(&mut slots, &key, &name, change);
         }
@@ -227,14 +226,14 @@ impl Registry {
     pub fn take_in(&self, verifier: &VerifierName, bytes: &[u8]) -> Result<TakenIn, RegistryError> {
         let refused = |source| RegistryError::Refused { verifier: verifier.clone(), source };
         let component = super::admission::component(bytes).map_err(refused)?;
-        let known = ComponentSource::Stored(digest(&component));
-        let compiled = match self.sets.load().compiled.get(&known) {
+        let sha256 = digest(&component);
+        let compiled = match self.sets.load().compiled.get(&ComponentSource::Stored(sha256.clone())) {
             Some(compiled) => Arc::clone(compiled),
             None => Arc::new(self.sandbox.compile(&component).map_err(refused)?),
         };
         let source = self
             .components
-            .keep(&component)
+            .keep(&sha256, &component)
             .map_err(|source| RegistryError::Component { verifier: verifier.clone(), source })?;
         Ok(TakenIn { source, compiled })
     }
@@ -254,10 +253,12 @@ impl Registry {
 
     /// The version of a verifier that judges, where there is one.
     pub fn current(&self, key: &SetKey, name: &VerifierName) -> Result<VerifierVersion, RegistryError> {
-        let sets = self.sets.load();
-        let set = sets.of(key);
-        let found = set.iter().find(|installed| installed.slot.name == *name);
-        found.map(|installed| installed.version.clone()).ok_or_else(|| unknown(set, name))
+        Ok(self.sets.load().find(key, name)?.slot.current().clone())
+    }
+
+    /// One verifier of a set.
+    pub fn show(&self, key: &SetKey, name: &VerifierName) -> Result<VerifierReport, RegistryError> {
+        Ok(self.sets.load().find(key, name)?.report())
     }
 
     /// The version to go back to: the one before, or the one of a number.
@@ -269,8 +270,7 @@ impl Registry {
         at_ms: i64,
     ) -> Result<VerifierVersion, RegistryError> {
         let sets = self.sets.load();
-        let set = sets.of(key);
-        let slot = &set.iter().find(|installed| installed.slot.name == *name).ok_or_else(|| unknown(set, name))?.slot;
+        let slot = &sets.find(key, name)?.slot;
         let wanted = version.unwrap_or(slot.number().saturating_sub(1));
         let place = wanted.checked_sub(slot.forgotten + 1).and_then(|place| slot.versions.get(place as usize));
         let origin = VersionOrigin::RolledBack { to: wanted };
@@ -289,14 +289,13 @@ impl Registry {
         taken: Option<TakenIn>,
     ) -> Result<Prepared, RegistryError> {
         let sets = self.sets.load();
-        let set = sets.of(key);
         if change == VerifierChange::Removed {
-            set.iter().find(|installed| installed.slot.name == *name).ok_or_else(|| unknown(set, name))?;
-            if set.len() == 1 {
+            sets.find(key, name)?;
+            if sets.of(key).len() == 1 {
                 return Err(RegistryError::Last(name.clone()));
             }
         }
-        let mut slots = sets.slots.clone();
+        let mut slots = sets.slots();
         fold(&mut slots, key, name, change);
         Ok(Prepared(self.compile(slots, taken)?))
     }
@@ -313,24 +312,24 @@ impl Registry {
         known.extend(taken.map(|taken| (taken.source, taken.compiled)));
         let mut kept = HashMap::new();
         let mut installed = BTreeMap::new();
-        for (key, set) in &slots {
+        for (key, set) in slots {
             let mut whole = Vec::with_capacity(set.len());
             for slot in set {
-                let version = slot.current().clone();
-                let compiled = match kept.get(&version.component) {
+                let component = &slot.current().component;
+                let compiled = match kept.get(component) {
                     Some(compiled) => Arc::clone(compiled),
-                    None => self.compiled(&known, &slot.name, &version.component)?,
+                    None => self.compiled(&known, &slot.name, component)?,
                 };
-                kept.insert(version.component.clone(), Arc::clone(&compiled));
+                kept.insert(component.clone(), Arc::clone(&compiled));
                 let before = slot.versions.iter().rev().nth(1).map(|before| &before.component);
                 if let Some((before, compiled)) = before.and_then(|before| known.get_key_value(before)) {
                     kept.insert(before.clone(), Arc::clone(compiled));
                 }
-                whole.push(Installed { slot: slot.clone(), version, compiled });
+                whole.push(Installed { slot, compiled });
             }
-            installed.insert(key.clone(), Arc::new(whole));
+            installed.insert(key, Arc::new(whole));
         }
-        Ok(Sets { slots, installed, compiled: kept })
+        Ok(Sets { installed, compiled: kept })
     }
 
     fn compiled(
@@ -370,14 +369,14 @@ impl Registry {
 
     /// What the domain's set says of an answer; all verifiers look at it at one time.
     pub async fn judgement(&self, task: &Task, answer: &str) -> Judgement {
-        let set = self.sets.load().owner(&task.domain);
+        let set = Arc::clone(self.sets.load().of(&Some(task.domain.clone())));
         let verdicts = join_all(set.iter().map(|installed| self.verdict(installed, task, answer))).await;
         Judgement { score: combine(&verdicts), verdicts }
     }
 
     async fn verdict(&self, installed: &Installed, task: &Task, answer: &str) -> Verdict {
-        let Installed { slot, version, compiled } = installed;
-        let settings = &version.settings;
+        let Installed { slot, compiled } = installed;
+        let settings = &slot.current().settings;
         let verified = self.sandbox.verify(compiled, task, answer, &settings.config).await;
         observe_verification(slot.name.as_str(), verified.fuel, verified.duration_us);
         Verdict {
@@ -412,14 +411,23 @@ impl Registry {
 }
 
 impl Sets {
-    fn of(&self, key: &SetKey) -> &[Installed] {
+    /// The domain's own set, else the default one.
+    fn of(&self, key: &SetKey) -> &Arc<Vec<Installed>> {
         let own = self.installed.get(key).or_else(|| self.installed.get(&None));
-        own.map_or(&[], |set| set.as_slice())
+        own.expect("a registry is loaded with a default set, and the last verifier of a set stays")
     }
 
-    fn owner(&self, domain: &Domain) -> Arc<Vec<Installed>> {
-        let own = self.installed.get(&Some(domain.clone())).or_else(|| self.installed.get(&None));
-        own.map(Arc::clone).unwrap_or_default()
+    fn find(&self, key: &SetKey, name: &VerifierName) -> Result<&Installed, RegistryError> {
+        let set = self.of(key);
+        set.iter().find(|installed| installed.slot.name == *name).ok_or_else(|| {
+            let known = set.iter().map(|installed| installed.slot.name.as_str()).collect::<Vec<_>>().join(", ");
+            RegistryError::Unknown { verifier: name.clone(), known }
+        })
+    }
+
+    fn slots(&self) -> Slots {
+        let slots = |set: &Vec<Installed>| set.iter().map(|installed| installed.slot.clone()).collect();
+        self.installed.iter().map(|(key, set)| (key.clone(), slots(set))).collect()
     }
 }
 
@@ -435,12 +443,12 @@ impl Slot {
 
 impl Installed {
     fn report(&self) -> VerifierReport {
-        let Self { slot, version, compiled } = self;
+        let Self { slot, compiled } = self;
         let numbered = |(place, of): (u32, &VerifierVersion)| NumberedVersion { version: place, of: of.clone() };
         VerifierReport {
             name: slot.name.clone(),
             version: slot.number(),
-            current: version.clone(),
+            current: slot.current().clone(),
             manifest: Arc::clone(&compiled.manifest),
             component_bytes: compiled.bytes,
             history: (slot.forgotten + 1..).zip(slot.versions.iter()).map(numbered).collect(),
@@ -469,9 +477,4 @@ fn fold(slots: &mut Slots, key: &SetKey, name: &VerifierName, change: VerifierCh
             }
         }
     }
-}
-
-fn unknown(set: &[Installed], name: &VerifierName) -> RegistryError {
-    let known = set.iter().map(|installed| installed.slot.name.as_str()).collect::<Vec<_>>().join(", ");
-    RegistryError::Unknown { verifier: name.clone(), known }
 }

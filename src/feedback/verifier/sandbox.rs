@@ -1,8 +1,8 @@
 //! The sandbox: compiles components and runs each verification in a fresh, bounded instance.
 //!
 //! Verifications run on threads of their own, so that a guest that computes for a second holds up no request; only the
-//! first third of a millisecond of a small one is the caller's. As many run at one time as there are places; more wait, and `backlog` says how many, so that new work can be refused before
-//! it is paid for. Compiling is slow (CPython takes 12 s) and goes to threads of the lowest priority; what was compiled
+//! first third of a millisecond of a small one is the caller's. As many run at one time as there are places; more wait,
+//! and `backlog` says how many, so that new work can be refused before it is paid for. Compiling is slow (CPython takes 12 s) and goes to threads of the lowest priority; what was compiled
 //! once is found again in the cache, under the hash of the component, of the engine's version and of its settings.
 
 use std::{
@@ -88,6 +88,13 @@ impl Default for SandboxLimits {
     fn default() -> Self {
         let concurrency = thread::available_parallelism().map_or(2, usize::from);
         Self { fuel: 2_000_000_000, deadline_ms: 2_000, memory_bytes: 128 << 20, concurrency, queue_max: 1_024 }
+    }
+}
+
+impl SandboxLimits {
+    fn allowance(&self, started: Instant) -> Allowance {
+        let deadline = started + Duration::from_millis(u64::from(self.deadline_ms));
+        Allowance { fuel: self.fuel, deadline, memory_bytes: self.memory_bytes }
     }
 }
 
@@ -182,7 +189,7 @@ impl Sandbox {
     }
 
     fn describe(&self, pre: &VerifierPre<Guest>) -> Result<Said, Refusal> {
-        let (engine, pre, allowance) = (pre.engine().clone(), pre.clone(), self.allowance());
+        let (engine, pre, allowance) = (pre.engine().clone(), pre.clone(), self.limits.allowance(Instant::now()));
         let described = self.wait_for(async move {
             let failed = |error: &wasmtime::Error, refused| match guest::limit(error, refused) {
                 Some(why) => Refusal::DescribeFailed(why.into()),
@@ -195,7 +202,7 @@ impl Sandbox {
             match tokio::time::timeout_at(allowance.deadline, call).await {
                 Ok(Ok(said)) => Ok(said),
                 Ok(Err(error)) => Err(failed(&error, store.data().memory_refused)),
-                Err(_) => Err(Refusal::DescribeFailed("it ran out of time".into())),
+                Err(_) => Err(Refusal::DescribeFailed(guest::OUT_OF_TIME.into())),
             }
         });
         described.unwrap_or_else(|| Err(Refusal::DescribeFailed("the sandbox is closing".into())))
@@ -227,14 +234,6 @@ impl Sandbox {
             let _ = done.send(work.await);
         });
         wait.recv().ok()
-    }
-
-    fn allowance(&self) -> Allowance {
-        Allowance {
-            fuel: self.limits.fuel,
-            deadline: Instant::now() + Duration::from_millis(u64::from(self.limits.deadline_ms)),
-            memory_bytes: self.limits.memory_bytes,
-        }
     }
 
     /// How many verifications wait for a place.
@@ -313,25 +312,24 @@ impl Job {
     /// Also gives the instance, whose end may take as long as its work.
     async fn run(self) -> (Verified, Option<Store<Guest>>) {
         let started = Instant::now();
-        let SandboxLimits { fuel, deadline_ms, memory_bytes, .. } = self.limits;
-        let whole = Duration::from_millis(u64::from(deadline_ms));
-        let allowance = Allowance { fuel, deadline: started + whole, memory_bytes };
+        let allowance = self.limits.allowance(started);
+        let Allowance { fuel, deadline, memory_bytes } = allowance;
         let second = self.running.map(|pre| {
             let fuel = (fuel as f64 * SECOND_FUEL) as u64;
-            let left = Allowance { fuel, deadline: started + whole.mul_f64(SECOND_TIME), memory_bytes };
-            Second::new(pre, left)
+            let deadline = started + (deadline - started).mul_f64(SECOND_TIME);
+            Second::new(pre, Allowance { fuel, deadline, memory_bytes })
         });
         let mut store = match guest::store(self.judging.engine(), allowance, second) {
             Ok(store) => store,
             Err(error) => return (Verified::failed(&guest::reason(&error)), None),
         };
-        let budget = Budget { deadline_ms, memory_bytes: memory_bytes as u64 };
+        let budget = Budget { deadline_ms: self.limits.deadline_ms, memory_bytes: memory_bytes as u64 };
         let call = async {
             let instance = self.judging.instantiate_async(&mut store).await?;
             let verify = instance.pointsman_verifier_verify();
             verify.call_verify(&mut store, &self.task, &self.response, &self.config, budget).await
         };
-        let mut verified = match tokio::time::timeout_at(allowance.deadline, call).await {
+        let mut verified = match tokio::time::timeout_at(deadline, call).await {
             Ok(Ok(Ok(said))) => Verified::check(said, &self.manifest),
             Ok(Ok(Err(VerifyError::NotApplicable(why)))) => Verified::silent(VerdictStatus::NotApplicable, &why),
             Ok(Ok(Err(VerifyError::InvalidTask(why)))) => Verified::silent(VerdictStatus::InvalidTask, &why),
@@ -340,7 +338,7 @@ impl Job {
                 Some(why) => Verified::silent(VerdictStatus::LimitExceeded, why),
                 None => Verified::failed(&format!("it trapped: {}", guest::reason(&trap))),
             },
-            Err(_) => Verified::silent(VerdictStatus::LimitExceeded, "it ran out of time"),
+            Err(_) => Verified::silent(VerdictStatus::LimitExceeded, guest::OUT_OF_TIME),
         };
         let second = store.data().second.as_ref().map_or(0, |second| second.fuel);
         verified.fuel = fuel.saturating_sub(store.get_fuel().unwrap_or(0)) + second;
