@@ -174,7 +174,7 @@ async fn write(
     Ok(results)
 }
 
-async fn insert(connection: &mut SqliteConnection, row: &Row, at_ms: i64) -> Result<Appended, JournalError> {
+pub(super) async fn insert(connection: &mut SqliteConnection, row: &Row, at_ms: i64) -> Result<Appended, JournalError> {
     if row.lesson.is_some()
         && let Some(seq) = try_insert(connection, row, at_ms, row.lesson.as_deref()).await?
     {
