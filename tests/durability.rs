@@ -7,6 +7,19 @@ use serde_json::{Value, json};
 
 use crate::served::{CONFIG, Served, ndjson, output, pointsman, sum};
 
+/// What the same request is told while the task runs; also the sign that the decision is in the journal. A request that
+/// came first and runs the task itself is given up, which leaves the task running.
+async fn told_that_it_runs(served: &Served, task: &Value) -> Value {
+    for _ in 0..100 {
+        let request = reqwest::Client::new().post(format!("{}/v1/tasks", served.url)).json(task);
+        let answered = request.timeout(Duration::from_millis(200)).send().await;
+        if let Some(answer) = answered.ok().filter(|answer| answer.status() == 409) {
+            return answer.json().await.unwrap();
+        }
+    }
+    panic!("the task never ran");
+}
+
 #[tokio::test]
 async fn every_acknowledged_outcome_survives_kill_9_in_the_middle_of_a_stream() {
     let folder = tempfile::tempdir().unwrap();
@@ -70,15 +83,7 @@ async fn a_task_cut_off_by_a_crash_is_finished_under_its_idempotency_key() {
     let url = format!("{}/v1/tasks", served.url);
     let (client, body) = (reqwest::Client::new(), task.clone());
     let cut_off = tokio::spawn(async move { client.post(url).json(&body).send().await });
-    // While it runs, the same request is told so; this is also the sign that the decision is in the journal. A request
-    // that came first and runs the task itself is given up, which leaves the task running.
-    let running = loop {
-        let request = reqwest::Client::new().post(format!("{}/v1/tasks", served.url)).json(&task);
-        let answered = request.timeout(Duration::from_millis(200)).send().await;
-        if let Some(answer) = answered.ok().filter(|answer| answer.status() == 409) {
-            break answer.json::<Value>().await.unwrap();
-        }
-    };
+    let running = told_that_it_runs(&served, &task).await;
     assert_eq!(running["type"], "urn:pointsman:problem:still-running");
     served.kill();
     let answered = cut_off.await.unwrap();
@@ -124,17 +129,8 @@ async fn feedback_that_comes_before_the_outcome_is_joined_to_it_also_after_a_cra
     task["constraints"] = json!({"arms": ["good"]});
     let (url, body) = (format!("{}/v1/tasks", served.url), task.clone());
     let cut_off = tokio::spawn(async move { reqwest::Client::new().post(url).json(&body).send().await });
-    // Until it runs, an asker that came first would run it itself.
-    let mut id = Value::Null;
-    for _ in 0..100 {
-        let request = reqwest::Client::new().post(format!("{}/v1/tasks", served.url)).json(&task);
-        let answered = request.timeout(Duration::from_millis(200)).send().await;
-        if let Some(answer) = answered.ok().filter(|answer| answer.status() == 409) {
-            id = answer.json::<Value>().await.unwrap()["decision_id"].clone();
-            break;
-        }
-    }
-    assert!(id.is_string(), "the task never ran");
+    let id = told_that_it_runs(&served, &task).await["decision_id"].clone();
+    assert!(id.is_string(), "the answer names the decision");
     let said = json!({"decision_id": id, "score": 0.25, "idempotency_key": "said-1"});
     let (_, answer) = served.post("/v1/feedback", &said).await;
     assert_eq!((&answer["status"], &answer["learnt"]), (&json!("early"), &json!(false)), "{answer}");

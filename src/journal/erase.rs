@@ -10,15 +10,15 @@ use std::{collections::HashSet, path::Path};
 use sqlx::{ConnectOptions, Connection, Row, SqliteConnection, sqlite::SqliteRow};
 
 use super::{
-    Erased, ErasedBy, Event, JournalError, Keeping, NewEvent, Synchronous, pack,
+    Erased, ErasedBy, Event, JournalError, Keeping, NewEvent, Synchronous,
+    keeping::forget_trace,
+    pack,
     reader::event_of,
     schema,
     writer::{Row as Record, insert, now_ms},
 };
 use crate::round::{DecisionId, Kept, TaskId, TenantId};
 
-/// Records read at a time.
-const PAGE: i64 = 1_000;
 /// Digits of the hash that takes an id's place.
 const DIGITS: usize = 24;
 
@@ -34,11 +34,9 @@ pub enum Erasure {
 /// Erases, in a journal that no daemon has open; durable when it returns. `progress` is told (done, total) places, twice.
 pub async fn erase(path: &Path, erasure: &Erasure, progress: impl Fn(u64, u64)) -> Result<Erased, JournalError> {
     let options = schema::options(path, Synchronous::Full).create_if_missing(false).pragma("secure_delete", "ON");
-    let unreadable = |error: sqlx::Error| JournalError::Open { path: path.into(), reason: error.to_string() };
-    let mut connection = options.connect().await.map_err(unreadable)?;
+    let mut connection = options.connect().await.map_err(JournalError::opening(path))?;
     schema::prepare(&mut connection, path).await?;
-    let key: Vec<u8> = sqlx::query_scalar("SELECT key FROM secret").fetch_one(&mut connection).await?;
-    let key = key.try_into().map_err(|_| JournalError::Corrupt("the key of hashes is not of 32 bytes".into()))?;
+    let key = schema::secret(&mut connection).await?;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let mut eraser =
         Eraser { key, keeping: Keeping::new(Kept::Erased, key), decisions: HashSet::new(), tasks: HashSet::new() };
@@ -82,11 +80,10 @@ async fn each(
     progress: &impl Fn(u64, u64),
     mut change: impl FnMut(&SqliteRow) -> Result<Option<Rewritten>, JournalError>,
 ) -> Result<u64, JournalError> {
-    let total: i64 = sqlx::query_scalar("SELECT coalesce(max(seq), 0) FROM events").fetch_one(&mut *connection).await?;
+    let total = schema::last_place(&mut *connection).await?;
     let (mut seq, mut changed) = (0_i64, 0);
     loop {
-        let sql = "SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?";
-        let rows = sqlx::query(sql).bind(seq).bind(PAGE).fetch_all(&mut *connection).await?;
+        let rows = schema::rows_after(connection, seq).await?;
         let Some(last) = rows.last() else { return Ok(changed) };
         seq = last.try_get("seq")?;
         for row in &rows {
@@ -135,7 +132,7 @@ impl Eraser {
                 }
                 for neighbour in context.neighbours.iter_mut().filter(|one| self.tasks.contains(&one.task_id)) {
                     neighbour.task_id = self.nobody(&neighbour.task_id);
-                    neighbour.outcomes.iter_mut().for_each(|tried| tried.trace.clear());
+                    forget_trace(neighbour);
                     changed = true;
                 }
             }
@@ -161,21 +158,14 @@ struct Rewritten {
 }
 
 fn rewritten(row: &SqliteRow, seq: i64, event: &Event) -> Result<Rewritten, JournalError> {
-    let json = serde_json::to_vec(event).map_err(|error| JournalError::Other(error.to_string()))?;
-    let packed = pack::pack(&json).map_err(|error| JournalError::Other(error.to_string()))?;
+    let packed = pack::pack_event(event)?;
     // A client's key is text of the client's; the others name decisions.
     let once = row.try_get::<Option<String>, _>("once")?;
     let once = once.map(|once| {
         let of_client = once.starts_with("task:") || once.starts_with("feedback:");
         if of_client { format!("erased:{seq}") } else { once }
     });
-    let parts: [&[u8]; 4] = [
-        row.try_get("decision_id")?,
-        once.as_deref().unwrap_or_default().as_bytes(),
-        &packed,
-        row.try_get::<Option<&[u8]>, _>("embedding")?.unwrap_or_default(),
-    ];
-    let sum = pack::checksum(&parts);
+    let sum = pack::record_sum(row.try_get("decision_id")?, once.as_deref(), &packed, row.try_get("embedding")?);
     Ok(Rewritten { seq, once, packed, sum })
 }
 

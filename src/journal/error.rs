@@ -1,6 +1,6 @@
 //! Why the journal did not do as asked.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why the journal did not do as asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -67,6 +67,13 @@ pub enum JournalError {
     /// Anything else that SQLite said.
     #[error("the journal failed: {0}")]
     Other(String),
+}
+
+impl JournalError {
+    /// What an error means that comes when a file is opened.
+    pub(super) fn opening(path: &Path) -> impl Fn(sqlx::Error) -> Self + Copy + '_ {
+        move |error| Self::Open { path: path.into(), reason: error.to_string() }
+    }
 }
 
 impl From<sqlx::Error> for JournalError {

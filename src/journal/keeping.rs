@@ -112,6 +112,6 @@ fn quiet(feedback: &mut Feedback) {
 }
 
 /// So does what memory keeps of their words.
-fn forget_trace(neighbour: &mut Neighbour) {
+pub(super) fn forget_trace(neighbour: &mut Neighbour) {
     neighbour.outcomes.iter_mut().for_each(|tried| tried.trace.clear());
 }

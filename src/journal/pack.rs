@@ -14,6 +14,8 @@ use zstd::{
     dict::{DecoderDictionary, EncoderDictionary},
 };
 
+use super::{Event, JournalError};
+
 /// The only codec so far: four bytes of length, then a zstd frame made with the dictionary.
 const CODEC: u8 = 1;
 const DICTIONARY: &[u8] = include_bytes!("dictionary.jsonl");
@@ -66,7 +68,18 @@ pub(super) fn unpack(packed: &[u8]) -> io::Result<Vec<u8>> {
     if json.len() == length { Ok(json) } else { Err(bad("it is shorter than it says")) }
 }
 
-/// The checksum of a stored record: the first eight bytes of the BLAKE3 hash of its parts, each with its length.
+/// Packs an event.
+pub(super) fn pack_event(event: &Event) -> Result<Vec<u8>, JournalError> {
+    let json = serde_json::to_vec(event).map_err(|error| JournalError::Other(error.to_string()))?;
+    pack(&json).map_err(|error| JournalError::Other(error.to_string()))
+}
+
+/// The checksum of a record.
+pub(super) fn record_sum(decision_id: &[u8], once: Option<&str>, packed: &[u8], embedding: Option<&[u8]>) -> i64 {
+    checksum(&[decision_id, once.unwrap_or_default().as_bytes(), packed, embedding.unwrap_or_default()])
+}
+
+/// The first eight bytes of the BLAKE3 hash of the parts, each with its length.
 pub(super) fn checksum(parts: &[&[u8]]) -> i64 {
     let mut hasher = blake3::Hasher::new();
     for part in parts {

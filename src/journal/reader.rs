@@ -56,7 +56,7 @@ impl JournalReader {
     /// Reads a file of this format.
     pub(super) async fn over(path: &Path, embedding_model: &str) -> Result<Self, JournalError> {
         let pool = SqlitePoolOptions::new().max_connections(2).connect_with(schema::reading(path)).await;
-        let pool = pool.map_err(|error| JournalError::Open { path: path.into(), reason: error.to_string() })?;
+        let pool = pool.map_err(JournalError::opening(path))?;
         Ok(Self { pool, path: path.into(), embedding_model: embedding_model.into() })
     }
 
@@ -171,17 +171,6 @@ impl JournalReader {
         Ok(before)
     }
 
-    /// How many events there are.
-    pub async fn events(&self) -> Result<u64, JournalError> {
-        let count: i64 = sqlx::query_scalar("SELECT count(*) FROM events").fetch_one(&self.pool).await?;
-        Ok(count.unsigned_abs())
-    }
-
-    /// How many events there are after a place; where records were taken out, somewhat more.
-    pub async fn count_after(&self, seq: i64) -> Result<u64, JournalError> {
-        Ok(self.last_seq().await?.saturating_sub(seq).unsigned_abs())
-    }
-
     /// How many decisions were learnt from by verified feedback, after one place.
     pub async fn verified_after(&self, seq: i64) -> Result<u64, JournalError> {
         let sql = format!("SELECT {VERIFIED} AND seq > ?");
@@ -247,7 +236,7 @@ impl JournalReader {
 
     /// The place of the last event; 0 when there is none.
     pub async fn last_seq(&self) -> Result<i64, JournalError> {
-        Ok(sqlx::query_scalar("SELECT coalesce(max(seq), 0) FROM events").fetch_one(&self.pool).await?)
+        schema::last_place(&self.pool).await
     }
 
     /// What was learnt from records that compaction has taken out.
@@ -267,8 +256,7 @@ impl JournalReader {
 
     /// The key of the hashes that stand for texts that are not kept.
     pub async fn secret(&self) -> Result<[u8; 32], JournalError> {
-        let key: Vec<u8> = sqlx::query_scalar("SELECT key FROM secret").fetch_one(&self.pool).await?;
-        key.try_into().map_err(|_| JournalError::Corrupt("the key of hashes is not of 32 bytes".into()))
+        schema::secret(&self.pool).await
     }
 
     /// How many tasks have no embedding of the journal's model yet.
@@ -323,13 +311,9 @@ pub(super) fn event_of(row: &SqliteRow) -> Result<(i64, Event), JournalError> {
     let damaged = |reason: String| JournalError::Damaged { seq, reason };
     let event = match row.try_get::<Option<&[u8]>, _>("packed")? {
         Some(packed) => {
-            let parts: [&[u8]; 4] = [
-                row.try_get("decision_id")?,
-                row.try_get::<Option<&str>, _>("once")?.unwrap_or_default().as_bytes(),
-                packed,
-                row.try_get::<Option<&[u8]>, _>("embedding")?.unwrap_or_default(),
-            ];
-            if row.try_get::<Option<i64>, _>("sum")? != Some(pack::checksum(&parts)) {
+            let sum =
+                pack::record_sum(row.try_get("decision_id")?, row.try_get("once")?, packed, row.try_get("embedding")?);
+            if row.try_get::<Option<i64>, _>("sum")? != Some(sum) {
                 return Err(damaged("its checksum is wrong".into()));
             }
             let json = pack::unpack(packed).map_err(|error| damaged(error.to_string()))?;

@@ -6,8 +6,8 @@
 use std::{path::Path, time::Duration};
 
 use sqlx::{
-    AssertSqlSafe, ConnectOptions, Connection, SqliteConnection,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+    AssertSqlSafe, ConnectOptions, Connection, SqliteConnection, SqliteExecutor,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous},
 };
 
 use super::{JournalError, Synchronous};
@@ -19,6 +19,9 @@ pub(super) const FORMAT: i64 = 5;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a page. A round is two to four kilobytes: twice SQLite's own page size wastes the least at their ends.
 const PAGE_BYTES: u32 = 8_192;
+
+/// Rows read at a time by whoever reads all of them.
+const PAGE: i64 = 1_000;
 
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS events(
@@ -78,7 +81,7 @@ pub(super) fn reading(path: &Path) -> SqliteConnectOptions {
 
 /// Opens a file to read, and tells which format it had. One of an older format is brought up to this one first.
 pub(super) async fn readable(path: &Path) -> Result<(SqliteConnection, i64), JournalError> {
-    let unreadable = |error: sqlx::Error| JournalError::Open { path: path.into(), reason: error.to_string() };
+    let unreadable = JournalError::opening(path);
     let mut connection = reading(path).connect().await.map_err(unreadable)?;
     let found = format(&mut connection).await.map_err(unreadable)?;
     if found == FORMAT {
@@ -89,6 +92,23 @@ pub(super) async fn readable(path: &Path) -> Result<(SqliteConnection, i64), Jou
         options(path, Synchronous::Full).create_if_missing(false).connect().await.map_err(unreadable)?;
     prepare(&mut connection, path).await?;
     Ok((connection, found))
+}
+
+/// The next rows after a place, all columns; none at the end.
+pub(super) async fn rows_after(connection: &mut SqliteConnection, seq: i64) -> Result<Vec<SqliteRow>, JournalError> {
+    let sql = "SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?";
+    Ok(sqlx::query(sql).bind(seq).bind(PAGE).fetch_all(connection).await?)
+}
+
+/// The place of the last event; 0 when there is none.
+pub(super) async fn last_place<'e>(on: impl SqliteExecutor<'e>) -> Result<i64, JournalError> {
+    Ok(sqlx::query_scalar("SELECT coalesce(max(seq), 0) FROM events").fetch_one(on).await?)
+}
+
+/// The key of the hashes that stand for texts.
+pub(super) async fn secret<'e>(on: impl SqliteExecutor<'e>) -> Result<[u8; 32], JournalError> {
+    let key: Vec<u8> = sqlx::query_scalar("SELECT key FROM secret").fetch_one(on).await?;
+    key.try_into().map_err(|_| JournalError::Corrupt("the key of hashes is not of 32 bytes".into()))
 }
 
 /// The format of the file; 0 of a new one.

@@ -65,16 +65,14 @@ impl Deref for Journal {
 impl Journal {
     /// Opens or creates the file and starts the writer, which sends what it committed, in order, to `committed`.
     pub async fn open(settings: &JournalSettings, committed: mpsc::Sender<Committed>) -> Result<Self, JournalError> {
-        let path = settings.path.clone();
-        let unreadable =
-            |error: sqlx::Error| JournalError::Open { path: settings.path.clone(), reason: error.to_string() };
-        let options = schema::options(&path, settings.synchronous);
-        let mut connection = options.connect().await.map_err(unreadable)?;
-        schema::prepare(&mut connection, &path).await?;
+        let path = &settings.path;
+        let options = schema::options(path, settings.synchronous);
+        let mut connection = options.connect().await.map_err(JournalError::opening(path))?;
+        schema::prepare(&mut connection, path).await?;
         let last_ms: Option<i64> = sqlx::query_scalar("SELECT at_ms FROM events ORDER BY seq DESC LIMIT 1")
             .fetch_optional(&mut connection)
             .await?;
-        let reader = JournalReader::over(&path, &settings.embedding_model).await?;
+        let reader = JournalReader::over(path, &settings.embedding_model).await?;
         let (queue, appends) = mpsc::channel(QUEUE);
         let closing = CancellationToken::new();
         let writer = writer::Writer::new(options, connection, last_ms.unwrap_or(0), committed);

@@ -10,8 +10,6 @@ use sqlx::{Connection, Row, SqliteConnection};
 use super::{Event, JournalError, reader::event_of, schema};
 use crate::round::{Decision, DecisionId, Embedding};
 
-/// Records read at a time.
-const PAGE: i64 = 1_000;
 /// Lines of SQLite's own findings that are kept.
 const STRUCTURE_MAX: usize = 20;
 
@@ -44,12 +42,11 @@ impl Verified {
 pub async fn verify(path: &Path, progress: impl Fn(u64, u64)) -> Result<Verified, JournalError> {
     let (mut connection, format) = schema::readable(path).await?;
     let mut verified = Verified { format, structure: structure(&mut connection).await, ..Verified::default() };
-    let total: i64 = sqlx::query_scalar("SELECT coalesce(max(seq), 0) FROM events").fetch_one(&mut connection).await?;
+    let total = schema::last_place(&mut connection).await?;
     let mut known = Known::default();
     let mut seq = 0_i64;
     loop {
-        let sql = "SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?";
-        let rows = sqlx::query(sql).bind(seq).bind(PAGE).fetch_all(&mut connection).await?;
+        let rows = schema::rows_after(&mut connection, seq).await?;
         let Some(last) = rows.last() else { break };
         seq = last.try_get("seq")?;
         for row in &rows {

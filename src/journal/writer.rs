@@ -37,18 +37,11 @@ pub(super) struct Row {
 
 impl Row {
     pub fn of(new: &NewEvent) -> Result<Self, JournalError> {
-        let json = serde_json::to_vec(&new.event).map_err(|error| JournalError::Other(error.to_string()))?;
-        let packed = pack::pack(&json).map_err(|error| JournalError::Other(error.to_string()))?;
+        let packed = pack::pack_event(&new.event)?;
         let decision_id = new.event.decision_id().map(|id| id.as_bytes().to_vec()).unwrap_or_default();
         let (model, embedding) = new.embedded().unzip();
         let once = new.once();
-        let parts: [&[u8]; 4] = [
-            &decision_id,
-            once.as_deref().unwrap_or_default().as_bytes(),
-            &packed,
-            embedding.as_deref().unwrap_or_default(),
-        ];
-        let sum = pack::checksum(&parts);
+        let sum = pack::record_sum(&decision_id, once.as_deref(), &packed, embedding.as_deref());
         Ok(Self { decision_id, once, lesson: new.teaches(), kind: new.event.kind(), model, packed, embedding, sum })
     }
 }

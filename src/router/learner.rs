@@ -30,7 +30,7 @@ use crate::{
     context::domain::Centroids,
     journal::{Committed, Decided, Event, Journal, PolicyChange, PolicyOrigin, PolicyRole},
     regret::Tracker,
-    round::{Channel, Feedback, Outcome, OutcomeStatus, VerdictStatus},
+    round::{Feedback, Outcome, OutcomeStatus, VerdictStatus},
     telemetry::{Events, Metric, RoundEvent, Stage, observe_stage},
 };
 
@@ -150,18 +150,7 @@ impl Learner {
     /// Folds one event.
     pub(super) fn fold(&mut self, folded: &Folded<'_>) {
         self.state.fold(folded);
-        match folded {
-            Folded::Restored { at, restored } => self.recollection.pass(*at, restored),
-            Folded::Learnt { decided, feedback, at_ms, .. } if feedback.source.channel() == Channel::Verified => {
-                if let Some(score) = feedback.score {
-                    self.recollection.learn(decided, feedback, score.get(), *at_ms);
-                }
-            }
-            Folded::Learnt { .. }
-            | Folded::Unscored { .. }
-            | Folded::Abandoned { .. }
-            | Folded::TrialChanged { .. } => {}
-        }
+        self.recollection.fold(folded);
     }
 
     /// Puts the policy of a change in its place, with the rounds added that came since it was folded.

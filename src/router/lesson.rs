@@ -31,7 +31,15 @@ pub(super) enum Folded<'a> {
     Restored { at: i64, restored: &'a Restored },
 }
 
-impl Folded<'_> {
+impl<'a> Folded<'a> {
+    /// A round that was learnt by verified feedback, with its score and time: what memory keeps.
+    pub fn verified(&self) -> Option<(&'a Decided, &'a Feedback, f64, i64)> {
+        let Self::Learnt { decided, feedback, at_ms, .. } = *self else { return None };
+        let score = feedback.score.filter(|_| feedback.source.channel() == Channel::Verified)?;
+        Some((decided, feedback, score.get(), at_ms))
+    }
+
+    /// Its place in the journal.
     pub fn at(&self) -> i64 {
         match self {
             Self::Learnt { at, .. }

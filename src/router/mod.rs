@@ -176,15 +176,10 @@ impl Router {
         if let Some(waiting) = self.registry.overload() {
             return Err(RouterError::Overloaded { waiting });
         }
-        let (messages, metadata) = (task.messages.clone(), task.metadata.clone());
-        let Explanation { mut decided, outcome, mut feedback, early, .. } = match self.claim(task).await? {
+        let Explanation { decided, outcome, mut feedback, early, .. } = match self.claim(task).await? {
             Claim::Fresh(decided) => return self.finish(decided, vec![], false).await,
             Claim::Repeat(explanation) => *explanation,
         };
-        if !decided.observed.kept.is_whole() {
-            // The request brings again what the journal does not keep.
-            (decided.task.messages, decided.task.metadata) = (messages, metadata);
-        }
         let decided = Arc::new(decided);
         if let Some(outcome) = outcome
             && let Some(place) =
@@ -232,7 +227,7 @@ impl Router {
 
     /// The round that the key's first request began, if it was the same task.
     async fn first_with(&self, key: &IdempotencyKey, id: DecisionId, task: &Task) -> Result<Claim, RouterError> {
-        let first = self.explain(id).await?;
+        let mut first = self.explain(id).await?;
         // The domain was found the first time, and would be again unless the router has learnt another one since.
         let found = first.decided.observed.domain_similarity.is_some() && task.domain == Domain::unknown();
         let known = &first.decided.task;
@@ -243,7 +238,15 @@ impl Router {
             && known.metadata == kept.metadata
             && first.decided.task.constraints == task.constraints
             && task.reward.is_none_or(|reward| first.decided.task.reward == Some(reward));
-        if same { Ok(Claim::Repeat(Box::new(first))) } else { Err(RouterError::KeyReused(key.clone())) }
+        if !same {
+            return Err(RouterError::KeyReused(key.clone()));
+        }
+        if !first.decided.observed.kept.is_whole() {
+            // The request brings again what the journal does not keep.
+            let known = &mut first.decided.task;
+            (known.messages, known.metadata) = (task.messages.clone(), task.metadata.clone());
+        }
+        Ok(Claim::Repeat(Box::new(first)))
     }
 
     /// Runs and verifies a decision; outcome and feedback are durable when this returns. Feedback that came before the

@@ -24,7 +24,7 @@ use super::{
     checkpoint::Checkpoint,
     judge::JUDGED_AT_ONCE,
     learner::Learner,
-    lesson::{Folded, fold},
+    lesson::fold,
     policies::Policies,
     recollection::{Expected, Recollection},
     roles::{Roles, with_changes},
@@ -40,7 +40,7 @@ use crate::{
     feedback::verifier::Registry,
     journal::{Decided, Journal, JournalSettings, Keeping, Synchronous},
     memory::{Held, Memory, MemoryError, MemoryWriter, Shape, snapshot::SnapshotStore},
-    round::{Channel, Domain, Kept, RewardWeights, TenantId},
+    round::{Domain, Kept, RewardWeights, TenantId},
     telemetry::Events,
 };
 
@@ -121,8 +121,6 @@ pub struct RouterParts {
 /// What opening found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
-    /// The place of the journal's last event: how many there were.
-    pub events: u64,
     /// Events that were read at this start.
     pub read: u64,
     /// Rounds learnt, those of the checkpoint included.
@@ -210,7 +208,6 @@ impl Router {
             tracing::warn!(%error, "starting with a memory that lags behind; it catches up by itself");
         }
         let opened = Opened {
-            events: journal.last_seq().await?.unsigned_abs(),
             read: folded.events,
             rounds: learner.state.learnt_rounds,
             resumed,
@@ -298,16 +295,7 @@ pub async fn fill_memory(
     let mut recollection = Recollection::start(to, from, shape.cap, Some(held), expected);
     let given = recollection.lacking();
     let after = recollection.begin(journal, at, memory_seq).await?;
-    fold(journal, after, i64::MAX, progress, |folded| match folded {
-        Folded::Learnt { decided, feedback, at_ms, .. } => {
-            if let Some(score) = feedback.score.filter(|_| feedback.source.channel() == Channel::Verified) {
-                recollection.learn(decided, feedback, score.get(), at_ms);
-            }
-        }
-        Folded::Unscored { .. } | Folded::Abandoned { .. } | Folded::TrialChanged { .. } => {}
-        Folded::Restored { at, restored } => recollection.pass(at, restored),
-    })
-    .await?;
+    fold(journal, after, i64::MAX, progress, |folded| recollection.fold(&folded)).await?;
     run_blocking(move || {
         let level = writer.wait(|_| {});
         writer.close();
@@ -324,13 +312,10 @@ pub async fn learnt_rounds(
     progress: impl Fn(u64, u64),
     mut tell: impl FnMut(&Decided, f64),
 ) -> Result<(), RouterError> {
-    fold(journal, 0, i64::MAX, progress, |folded| match folded {
-        Folded::Learnt { decided, feedback, .. } => {
-            if let Some(score) = feedback.score.filter(|_| feedback.source.channel() == Channel::Verified) {
-                tell(decided, score.get());
-            }
+    fold(journal, 0, i64::MAX, progress, |folded| {
+        if let Some((decided, _, score, _)) = folded.verified() {
+            tell(decided, score);
         }
-        Folded::Unscored { .. } | Folded::Abandoned { .. } | Folded::TrialChanged { .. } | Folded::Restored { .. } => {}
     })
     .await?;
     Ok(())

@@ -8,6 +8,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use super::lesson::Folded;
 use crate::{
     journal::{Decided, JournalError, JournalReader, Restored},
     memory::{Entry, Held, MemoryError, MemoryWriter, snapshot::SnapshotStore},
@@ -126,8 +127,17 @@ impl Recollection {
         Ok(after)
     }
 
+    /// Folds one event of the journal.
+    pub fn fold(&mut self, folded: &Folded<'_>) {
+        if let Folded::Restored { at, restored } = folded {
+            self.pass(*at, restored);
+        } else if let Some((decided, feedback, score, at_ms)) = folded.verified() {
+            self.learn(decided, feedback, score, at_ms);
+        }
+    }
+
     /// Passes the restoration at a place in the journal, while that is read.
-    pub fn pass(&mut self, at: i64, restored: &Restored) {
+    fn pass(&mut self, at: i64, restored: &Restored) {
         self.seq = restored.next_seq;
         self.waiting = self.expected.restored.as_ref().is_some_and(|(last, _)| *last > at);
     }
@@ -146,7 +156,7 @@ impl Recollection {
     }
 
     /// One more learnt round.
-    pub fn learn(&mut self, decided: &Decided, feedback: &Feedback, score: f64, at_ms: i64) {
+    fn learn(&mut self, decided: &Decided, feedback: &Feedback, score: f64, at_ms: i64) {
         if self.seq >= self.from && !self.waiting {
             self.writer.push(self.seq, entry(decided, feedback, score, at_ms));
         }
