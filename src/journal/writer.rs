@@ -5,7 +5,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOptions};
+use sqlx::{
+    ConnectOptions, Connection, QueryBuilder, Sqlite, SqliteConnection, query_builder::Separated,
+    sqlite::SqliteConnectOptions,
+};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +18,11 @@ use super::{Appended, Committed, JournalError, NewEvent, pack};
 const GROUP_MAX: usize = 512;
 /// A clock that goes back by more than this is worth a word, in milliseconds.
 const STEP_MS: i64 = 1_000;
+
+/// Rows of one statement.
+const CHUNKS: [usize; 4] = [64, 16, 4, 1];
+const INSERT: &str =
+    "INSERT INTO events(at_ms, decision_id, once, learns, body, embedding, kind, model, packed, sum) ";
 
 /// One caller's events and where its answer goes.
 pub(super) struct Append {
@@ -43,6 +51,22 @@ impl Row {
         let once = new.once();
         let sum = pack::record_sum(&decision_id, once.as_deref(), &packed, embedding.as_deref());
         Ok(Self { decision_id, once, lesson: new.teaches(), kind: new.event.kind(), model, packed, embedding, sum })
+    }
+}
+
+impl Row {
+    fn bind<'a>(&'a self, values: &mut Separated<'_, Sqlite, &'static str>, at_ms: i64, learns: Option<&'a [u8]>) {
+        values
+            .push_bind(at_ms)
+            .push_bind(self.decision_id.clone())
+            .push_bind(self.once.clone())
+            .push_bind(learns.map(<[u8]>::to_vec))
+            .push("''")
+            .push_bind(self.embedding.clone())
+            .push_bind(self.kind)
+            .push_bind(self.model.clone())
+            .push_bind(self.packed.clone())
+            .push_bind(self.sum);
     }
 }
 
@@ -142,28 +166,73 @@ async fn hand_on(events: Vec<NewEvent>, results: &[Appended], at_ms: i64, commit
     }
 }
 
+/// Writes a group in one transaction: in few statements, as long as nothing in it was there before, which is the rule.
 async fn write(
     connection: &mut SqliteConnection,
     group: &[Append],
     at_ms: i64,
 ) -> Result<Vec<Vec<Appended>>, JournalError> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let rows: Vec<&Row> = group.iter().flat_map(|append| &append.rows).collect();
+    if let Some(seqs) = insert_all(&mut transaction, &rows, at_ms).await? {
+        transaction.commit().await?;
+        let mut seqs = seqs.into_iter();
+        let stored = |(row, seq): (&Row, i64)| Appended::Stored { seq, learns: row.lesson.is_some() };
+        return Ok(group.iter().map(|append| append.rows.iter().zip(&mut seqs).map(stored).collect()).collect());
+    }
+    transaction.rollback().await?;
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let mut results = Vec::with_capacity(group.len());
     for append in group {
-        let mut appended = Vec::with_capacity(append.events.len());
-        for (place, row) in append.rows.iter().enumerate() {
-            let result = insert(&mut transaction, row, at_ms).await?;
-            appended.push(result);
-            if place == 0 && result == Appended::Duplicate {
-                // The events of one append are one unit, which its first stands for.
-                appended.resize(append.events.len(), Appended::Duplicate);
-                break;
-            }
-        }
-        results.push(appended);
+        results.push(insert_unit(&mut transaction, append, at_ms).await?);
     }
     transaction.commit().await?;
     Ok(results)
+}
+
+/// Inserts rows many at a time; nothing when one of them was there before, and then some are inserted.
+async fn insert_all(
+    connection: &mut SqliteConnection,
+    rows: &[&Row],
+    at_ms: i64,
+) -> Result<Option<Vec<i64>>, JournalError> {
+    let mut seqs = Vec::with_capacity(rows.len());
+    let mut rest = rows;
+    while !rest.is_empty() {
+        // Statements of few sizes, so that each is prepared once.
+        let size = CHUNKS.into_iter().find(|size| *size <= rest.len()).unwrap_or(1);
+        let (chunk, after) = rest.split_at(size);
+        rest = after;
+        let mut query = QueryBuilder::new(INSERT);
+        query.push_values(chunk, |mut values, row| row.bind(&mut values, at_ms, row.lesson.as_deref()));
+        query.push(" ON CONFLICT DO NOTHING RETURNING seq");
+        let mut inserted: Vec<i64> = query.build_query_scalar().fetch_all(&mut *connection).await?;
+        if inserted.len() < chunk.len() {
+            return Ok(None);
+        }
+        // Places are given in the order of the rows; SQLite does not promise to return them in it.
+        inserted.sort_unstable();
+        seqs.extend(inserted);
+    }
+    Ok(Some(seqs))
+}
+
+/// Inserts the events of one append, which are one unit that its first stands for.
+async fn insert_unit(
+    connection: &mut SqliteConnection,
+    append: &Append,
+    at_ms: i64,
+) -> Result<Vec<Appended>, JournalError> {
+    let mut appended = Vec::with_capacity(append.rows.len());
+    for (place, row) in append.rows.iter().enumerate() {
+        let result = insert(connection, row, at_ms).await?;
+        appended.push(result);
+        if place == 0 && result == Appended::Duplicate {
+            appended.resize(append.rows.len(), Appended::Duplicate);
+            break;
+        }
+    }
+    Ok(appended)
 }
 
 pub(super) async fn insert(connection: &mut SqliteConnection, row: &Row, at_ms: i64) -> Result<Appended, JournalError> {
@@ -185,22 +254,10 @@ async fn try_insert(
     at_ms: i64,
     learns: Option<&[u8]>,
 ) -> Result<Option<i64>, JournalError> {
-    let result = sqlx::query(
-        "INSERT INTO events(at_ms, decision_id, once, learns, body, embedding, kind, model, packed, sum)
-         VALUES (?, ?, ?, ?, '', ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-    )
-    .bind(at_ms)
-    .bind(row.decision_id.as_slice())
-    .bind(row.once.as_deref())
-    .bind(learns)
-    .bind(row.embedding.as_deref())
-    .bind(row.kind)
-    .bind(row.model.as_deref())
-    .bind(row.packed.as_slice())
-    .bind(row.sum)
-    .execute(connection)
-    .await?;
-    Ok((result.rows_affected() == 1).then(|| result.last_insert_rowid()))
+    let mut query = QueryBuilder::new(INSERT);
+    query.push_values([row], |mut values, row| row.bind(&mut values, at_ms, learns));
+    query.push(" ON CONFLICT DO NOTHING RETURNING seq");
+    Ok(query.build_query_scalar().fetch_optional(connection).await?)
 }
 
 /// The journal's clock: milliseconds since 1970.
