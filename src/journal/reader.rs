@@ -1,6 +1,9 @@
 //! Reading the journal.
 
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use sqlx::{
     AssertSqlSafe, Connection, Row, SqlitePool,
@@ -319,25 +322,28 @@ impl JournalReader {
 
 /// The event of a row and its place, its checksum compared.
 pub(super) fn event_of(row: &SqliteRow) -> Result<(i64, Event), JournalError> {
+    let (seq, json) = json_of(row)?;
+    let event = serde_json::from_slice(&json);
+    Ok((seq, event.map_err(|error| JournalError::Damaged { seq, reason: error.to_string() })?))
+}
+
+/// The same as the JSON that is stored.
+pub(super) fn json_of(row: &SqliteRow) -> Result<(i64, Cow<'_, [u8]>), JournalError> {
     let seq: i64 = row.try_get("seq")?;
     let damaged = |reason: String| JournalError::Damaged { seq, reason };
-    let event = match row.try_get::<Option<&[u8]>, _>("packed")? {
-        Some(packed) => {
-            let parts: [&[u8]; 4] = [
-                row.try_get("decision_id")?,
-                row.try_get::<Option<&str>, _>("once")?.unwrap_or_default().as_bytes(),
-                packed,
-                row.try_get::<Option<&[u8]>, _>("embedding")?.unwrap_or_default(),
-            ];
-            if row.try_get::<Option<i64>, _>("sum")? != Some(pack::checksum(&parts)) {
-                return Err(damaged("its checksum is wrong".into()));
-            }
-            let json = pack::unpack(packed).map_err(|error| damaged(error.to_string()))?;
-            serde_json::from_slice(&json)
-        }
-        None => serde_json::from_str(row.try_get("body")?),
+    let Some(packed) = row.try_get::<Option<&[u8]>, _>("packed")? else {
+        return Ok((seq, row.try_get::<&str, _>("body")?.as_bytes().into()));
     };
-    Ok((seq, event.map_err(|error| damaged(error.to_string()))?))
+    let parts: [&[u8]; 4] = [
+        row.try_get("decision_id")?,
+        row.try_get::<Option<&str>, _>("once")?.unwrap_or_default().as_bytes(),
+        packed,
+        row.try_get::<Option<&[u8]>, _>("embedding")?.unwrap_or_default(),
+    ];
+    if row.try_get::<Option<i64>, _>("sum")? != Some(pack::checksum(&parts)) {
+        return Err(damaged("its checksum is wrong".into()));
+    }
+    Ok((seq, pack::unpack(packed).map_err(|error| damaged(error.to_string()))?.into()))
 }
 
 impl Stored {

@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOp
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::{Appended, Committed, JournalError, NewEvent, pack};
+use super::{Appended, Committed, Event, JournalError, NewEvent, pack};
 
 /// The most appends in one transaction.
 const GROUP_MAX: usize = 512;
@@ -38,10 +38,21 @@ pub(super) struct Row {
 impl Row {
     pub fn of(new: &NewEvent) -> Result<Self, JournalError> {
         let json = serde_json::to_vec(&new.event).map_err(|error| JournalError::Other(error.to_string()))?;
-        let packed = pack::pack(&json).map_err(|error| JournalError::Other(error.to_string()))?;
-        let decision_id = new.event.decision_id().map(|id| id.as_bytes().to_vec()).unwrap_or_default();
         let (model, embedding) = new.embedded().unzip();
-        let once = new.once();
+        Self::sealed(&new.event, &json, new.once(), new.teaches(), model, embedding)
+    }
+
+    /// An event's JSON packed, with its keys and its checksum.
+    pub fn sealed(
+        event: &Event,
+        json: &[u8],
+        once: Option<String>,
+        lesson: Option<Vec<u8>>,
+        model: Option<String>,
+        embedding: Option<Vec<u8>>,
+    ) -> Result<Self, JournalError> {
+        let packed = pack::pack(json).map_err(|error| JournalError::Other(error.to_string()))?;
+        let decision_id = event.decision_id().map(|id| id.as_bytes().to_vec()).unwrap_or_default();
         let parts: [&[u8]; 4] = [
             &decision_id,
             once.as_deref().unwrap_or_default().as_bytes(),
@@ -49,7 +60,7 @@ impl Row {
             embedding.as_deref().unwrap_or_default(),
         ];
         let sum = pack::checksum(&parts);
-        Ok(Self { decision_id, once, lesson: new.teaches(), kind: new.event.kind(), model, packed, embedding, sum })
+        Ok(Self { decision_id, once, lesson, kind: event.kind(), model, packed, embedding, sum })
     }
 }
 
@@ -158,12 +169,11 @@ async fn write(
     let mut results = Vec::with_capacity(group.len());
     for append in group {
         let mut appended = Vec::with_capacity(append.events.len());
-        for row in &append.rows {
+        for (place, row) in append.rows.iter().enumerate() {
             let result = insert(&mut transaction, row, at_ms).await?;
-            let stop = result == Appended::Duplicate;
             appended.push(result);
-            if stop {
-                // The events of one append are one unit: what follows a duplicate is a duplicate too.
+            if place == 0 && result == Appended::Duplicate {
+                // The events of one append are one unit, which its first stands for.
                 appended.resize(append.events.len(), Appended::Duplicate);
                 break;
             }
