@@ -115,3 +115,23 @@ fn patched(patch: &ArmPatch) -> String {
     }));
     said.join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Events of all kinds as lines of an export.
+    #[test]
+    fn every_kind_of_event_is_one_line() {
+        let read = |line: &str| {
+            let line: Line = serde_json::from_str(line).unwrap();
+            let event = line.event().unwrap();
+            (line, event)
+        };
+        let lines: Vec<_> = include_str!("describe.jsonl").lines().map(read).collect();
+        let decided = lines.iter().find(|(_, event)| event.kind() == "decided").map(|(_, event)| event);
+        let about = |event: &Event| decided.filter(|decided| decided.decision_id() == event.decision_id());
+        let said: Vec<_> = lines.iter().map(|(line, event)| describe(line, event, about(event))).collect();
+        insta::assert_snapshot!(said.join("\n"));
+    }
+}

@@ -10,8 +10,8 @@ use clap::{Args, ValueEnum};
 use indicatif::HumanCount;
 use pointsman::{
     journal::export::{
-        DsjsonCounts, DsjsonOptions, ExportError, Selection, Source, export_dsjson, export_jsonl, export_parquet,
-        parse_time,
+        DsjsonCounts, DsjsonOptions, ExportError, JsonlOptions, Selection, Source, export_dsjson, export_jsonl,
+        export_parquet, parse_time,
     },
     round::Domain,
 };
@@ -49,6 +49,10 @@ pub(super) struct ExportArguments {
     /// Leave embeddings out of dsjson: most of the file.
     #[arg(long)]
     no_embedding: bool,
+    /// Write the key into jsonl under which texts that are not kept were hashed, so that a copy knows repeated tasks. It is a
+    /// secret: who has it can try guesses of those texts.
+    #[arg(long)]
+    with_key: bool,
 }
 
 /// What an export is written as.
@@ -68,13 +72,14 @@ fn time(text: &str) -> Result<i64, String> {
 }
 
 pub(super) async fn run(arguments: ExportArguments, folder: &Path) -> Result<()> {
-    let ExportArguments { format, out, from, to, domain, no_embedding } = arguments;
+    let ExportArguments { format, out, from, to, domain, no_embedding, with_key } = arguments;
     match (format, &out) {
         (Format::Parquet, None) => bail!("a table is no text: name a file with --out FILE"),
         (Format::Parquet, Some(out)) if is_gz(out) => {
             bail!("a table is compressed already: let --out end with .parquet")
         }
         (Format::Parquet | Format::Jsonl, _) if no_embedding => bail!("--no-embedding is for --format dsjson"),
+        (Format::Parquet | Format::Dsjson, _) if with_key => bail!("--with-key is for --format jsonl"),
         _ => {}
     }
     let to_stdout = out.is_none();
@@ -87,7 +92,10 @@ pub(super) async fn run(arguments: ExportArguments, folder: &Path) -> Result<()>
         bar.set_position(done);
     };
     let written = match format {
-        Format::Jsonl => export_jsonl(&mut source, &selection, &mut output, &told).await.map(Written::Events),
+        Format::Jsonl => {
+            let options = JsonlOptions { key: with_key };
+            export_jsonl(&mut source, &selection, options, &mut output, &told).await.map(Written::Events)
+        }
         Format::Parquet => export_parquet(&mut source, &selection, &mut output, &told).await.map(Written::Rounds),
         Format::Dsjson => {
             let options = DsjsonOptions { embedding: !no_embedding };

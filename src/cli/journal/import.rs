@@ -26,7 +26,7 @@ const BUFFER: usize = 1 << 20;
 
 The folder may hold a beginning of the same journal: events that are there are compared and skipped, so that an import that was
 interrupted goes on, and an export `--from` a time brings a copy up to date. A new journal has its name once it is whole. Hashes of
-texts that were not kept stay as they are; later ones are made with a key of the new journal's own.")]
+texts that are not kept stay as they are; later ones match them only if the export was made `--with-key`.")]
 pub(super) struct ImportArguments {
     /// What `journal export --format jsonl` wrote; .gz by its name, `-` is standard input.
     #[arg(value_name = "FILE")]
@@ -73,13 +73,12 @@ fn open(file: &Path) -> Result<Box<dyn BufRead>> {
 
 /// How far it came, so that nobody takes it for whole.
 fn explain(stopped: Stopped, is_new: bool) -> anyhow::Error {
-    let Imported { stored, skipped, last_seq } = stopped.imported;
-    let done = stored + skipped;
-    let error = anyhow!(stopped.reason);
-    if done == 0 {
-        return error.context("nothing was imported");
+    let Stopped { reason, imported: Imported { stored, skipped, last_seq } } = stopped;
+    if stored == 0 {
+        return anyhow!("{reason}; nothing was imported ({skipped} events were there already)");
     }
-    let what =
-        if is_new { "no journal yet: import a whole file, and it goes on from there" } else { "what the journal has" };
-    error.context(format!("the import is not whole: {done} events, up to event {last_seq}, are {what}"))
+    let left = if is_new { "there is no journal before all are there" } else { "they are in the journal" };
+    anyhow!(
+        "{reason}; {stored} events, up to event {last_seq}, were imported, and {left}: an import of a whole file goes on from there"
+    )
 }

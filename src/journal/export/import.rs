@@ -96,6 +96,11 @@ pub enum ImportError {
         /// The first thing that differs.
         what: &'static str,
     },
+    /// The journal hashes texts under another key than the file.
+    #[error(
+        "the journal hashes texts that are not kept under another key: import into a new journal, or export without --with-key"
+    )]
+    OtherKey,
     /// The file ends too early.
     #[error("the file is cut off after line {0}: its last line is missing")]
     CutOff(u64),
@@ -277,6 +282,9 @@ impl Into {
         if had.max(base) < header.after {
             return Err(ImportError::Gap { after: header.after, last: had.max(base) });
         }
+        if let Some(Bytes(key)) = &header.key {
+            same_key(&mut connection, key, had == 0).await?;
+        }
         let mut into = Self { connection, had, last: header.after };
         if let Some(base) = header.base {
             into.rest_on(base).await?;
@@ -335,6 +343,15 @@ impl Into {
         *imported = now;
         Ok(())
     }
+}
+
+/// A new journal takes the file's key of hashes; another one must have it.
+async fn same_key(connection: &mut SqliteConnection, key: &[u8], is_new: bool) -> Result<(), ImportError> {
+    if is_new {
+        sqlx::query("UPDATE secret SET key = ?").bind(key).execute(&mut *connection).await?;
+    }
+    let there: Vec<u8> = sqlx::query_scalar("SELECT key FROM secret").fetch_one(connection).await?;
+    if there == key { Ok(()) } else { Err(ImportError::OtherKey) }
 }
 
 async fn insert(connection: &mut SqliteConnection, parsed: &Parsed) -> Result<(), ImportError> {

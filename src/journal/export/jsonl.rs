@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::{
     ExportError, Line, Selection, Source,
-    line::{End, FORMAT, Header, Trailer, VERSION},
+    line::{Bytes, End, FORMAT, Header, Trailer, VERSION},
 };
 use crate::{
     journal::{Event, JournalError},
@@ -18,6 +18,13 @@ const PAGE: i64 = 1_000;
 /// Decisions whose domain is remembered.
 const KNOWN_MAX: usize = 100_000;
 
+/// What is written beside the events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JsonlOptions {
+    /// Whether the key is, under which texts that are not kept were hashed: who has it can try guesses of those texts.
+    pub key: bool,
+}
+
 /// Writes a header, the selected events and a last line with their number and hash, and returns how many there are. `progress`
 /// is told (done, total) places of the journal.
 ///
@@ -25,13 +32,15 @@ const KNOWN_MAX: usize = 100_000;
 pub async fn export_jsonl(
     source: &mut Source,
     selection: &Selection,
+    options: JsonlOptions,
     out: &mut dyn Write,
     progress: &dyn Fn(u64, u64),
 ) -> Result<u64, ExportError> {
     let (after, until) = source.span(selection).await?;
     let base = if after == 0 { source.reader().base().await?.map(Into::into) } else { None };
+    let key = if options.key { Some(Bytes(source.reader().secret().await?.to_vec())) } else { None };
     let domain = selection.domain.clone();
-    let header = Header { format: FORMAT.into(), version: VERSION, after, domain: domain.clone(), base };
+    let header = Header { format: FORMAT.into(), version: VERSION, after, domain: domain.clone(), base, key };
     let mut written = Written { out, hasher: blake3::Hasher::new() };
     written.line(&to_line(&header)?)?;
     let mut of_domain = domain.map(OfDomain::new);

@@ -30,6 +30,9 @@ pub(super) struct Header {
     /// What was learnt from records that compaction has taken out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BaseLine>,
+    /// The key of the hashes that stand for texts that are not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Bytes>,
 }
 
 /// A compacted state.

@@ -20,7 +20,7 @@ use std::io;
 
 pub use dsjson::{DsjsonCounts, DsjsonOptions, export_dsjson};
 pub use import::{ImportError, Imported, Stopped, import};
-pub use jsonl::export_jsonl;
+pub use jsonl::{JsonlOptions, export_jsonl};
 pub use line::Line;
 pub use rounds::{Judged, Round, RoundStatus, Rounds};
 pub use source::{Selection, Source};

@@ -122,3 +122,21 @@ async fn another_journals_events_are_refused_with_their_place() {
     assert!(matches!(stopped.reason, ImportError::Differs { seq: 3, what: "the event" }), "{stopped}");
     assert_eq!(other.rounds(&Selection::default()).await.len(), 3);
 }
+
+#[tokio::test]
+async fn the_key_of_hashes_goes_along_only_when_asked_for() {
+    let (fixture, folder) = (some().await, tempfile::tempdir().unwrap());
+    let mut source = Source::open(&fixture.path()).await.unwrap();
+    let mut with_key = vec![];
+    let (selection, options) = (Selection::default(), JsonlOptions { key: true });
+    export_jsonl(&mut source, &selection, options, &mut with_key, &|_, _| {}).await.unwrap();
+    let key = source.reader().secret().await.unwrap();
+    for (name, text, same) in [("a", &with_key, true), ("b", &fixture.jsonl(&selection).await, false)] {
+        let path = folder.path().join(name);
+        imported(text, &path).await.unwrap();
+        assert_eq!(Source::open(&path).await.unwrap().reader().secret().await.unwrap() == key, same);
+    }
+    assert_eq!(imported(&with_key, &folder.path().join("a")).await.unwrap().skipped, 6);
+    let refused = imported(&with_key, &folder.path().join("b")).await.unwrap_err();
+    assert!(matches!(refused.reason, ImportError::OtherKey), "{refused}");
+}

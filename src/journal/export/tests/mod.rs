@@ -71,7 +71,7 @@ impl Fixture {
 
 async fn jsonl(path: &Path, selection: &Selection) -> Vec<u8> {
     let (mut source, mut out) = (Source::open(path).await.unwrap(), vec![]);
-    export_jsonl(&mut source, selection, &mut out, &|_, _| {}).await.unwrap();
+    export_jsonl(&mut source, selection, JsonlOptions::default(), &mut out, &|_, _| {}).await.unwrap();
     out
 }
 
