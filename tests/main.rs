@@ -4,6 +4,7 @@ mod arms;
 mod bad_input;
 mod commands;
 mod durability;
+mod journal_cli;
 mod layers;
 #[path = "../src/feedback/verifier/tests/liar.rs"]
 mod liar;

@@ -68,7 +68,7 @@ enum Command {
     Explain(explain::ExplainArguments),
     /// Write, build, check, run and install verifiers.
     Verify(verify::VerifyArguments),
-    /// Verify the journal, erase from it.
+    /// Look at the journal, export and import it, verify it, erase from it.
     Journal(journal::JournalArguments),
     /// Look into memory, snapshot, move and rebuild it.
     Memory(memory::MemoryArguments),

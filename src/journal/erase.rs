@@ -12,7 +12,7 @@ use sqlx::{ConnectOptions, Connection, Row, SqliteConnection, sqlite::SqliteRow}
 use super::{
     Erased, ErasedBy, Event, JournalError, Keeping, NewEvent, Synchronous,
     keeping::forget_trace,
-    pack,
+    pack::{self, Columns},
     reader::event_of,
     schema,
     writer::{Row as Record, insert, now_ms},
@@ -165,7 +165,17 @@ fn rewritten(row: &SqliteRow, seq: i64, event: &Event) -> Result<Rewritten, Jour
         let of_client = once.starts_with("task:") || once.starts_with("feedback:");
         if of_client { format!("erased:{seq}") } else { once }
     });
-    let sum = pack::record_sum(row.try_get("decision_id")?, once.as_deref(), &packed, row.try_get("embedding")?);
+    let columns = Columns {
+        at_ms: row.try_get("at_ms")?,
+        decision_id: row.try_get("decision_id")?,
+        once: once.as_deref(),
+        learns: row.try_get("learns")?,
+        kind: row.try_get("kind")?,
+        model: row.try_get("model")?,
+        packed: &packed,
+        embedding: row.try_get("embedding")?,
+    };
+    let sum = columns.sum();
     Ok(Rewritten { seq, once, packed, sum })
 }
 

@@ -19,6 +19,7 @@ mod decided;
 mod erase;
 mod error;
 mod event;
+pub mod export;
 mod keeping;
 mod pack;
 mod reader;

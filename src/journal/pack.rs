@@ -9,6 +9,7 @@
 
 use std::{cell::RefCell, io, sync::LazyLock};
 
+use sqlx::{Row, sqlite::SqliteRow};
 use zstd::{
     bulk::{Compressor, Decompressor},
     dict::{DecoderDictionary, EncoderDictionary},
@@ -74,9 +75,48 @@ pub(super) fn pack_event(event: &Event) -> Result<Vec<u8>, JournalError> {
     pack(&json).map_err(|error| JournalError::Other(error.to_string()))
 }
 
-/// The checksum of a record.
-pub(super) fn record_sum(decision_id: &[u8], once: Option<&str>, packed: &[u8], embedding: Option<&[u8]>) -> i64 {
-    checksum(&[decision_id, once.unwrap_or_default().as_bytes(), packed, embedding.unwrap_or_default()])
+/// A record's columns but its place: what its checksum covers.
+pub(super) struct Columns<'a> {
+    pub at_ms: i64,
+    pub decision_id: &'a [u8],
+    pub once: Option<&'a str>,
+    pub learns: Option<&'a [u8]>,
+    pub kind: Option<&'a str>,
+    pub model: Option<&'a str>,
+    pub packed: &'a [u8],
+    pub embedding: Option<&'a [u8]>,
+}
+
+impl<'a> Columns<'a> {
+    /// Those of a row; nothing of one from before there were checksums.
+    pub fn of(row: &'a SqliteRow) -> Result<Option<Self>, sqlx::Error> {
+        let Some(packed) = row.try_get("packed")? else { return Ok(None) };
+        Ok(Some(Self {
+            at_ms: row.try_get("at_ms")?,
+            decision_id: row.try_get("decision_id")?,
+            once: row.try_get("once")?,
+            learns: row.try_get("learns")?,
+            kind: row.try_get("kind")?,
+            model: row.try_get("model")?,
+            packed,
+            embedding: row.try_get("embedding")?,
+        }))
+    }
+
+    /// The checksum.
+    pub fn sum(&self) -> i64 {
+        let text = |text: Option<&'a str>| text.unwrap_or_default().as_bytes();
+        checksum(&[
+            &self.at_ms.to_le_bytes(),
+            self.decision_id,
+            text(self.once),
+            self.learns.unwrap_or_default(),
+            text(self.kind),
+            text(self.model),
+            self.packed,
+            self.embedding.unwrap_or_default(),
+        ])
+    }
 }
 
 /// The first eight bytes of the BLAKE3 hash of the parts, each with its length.

@@ -1,6 +1,9 @@
 //! Reading the journal.
 
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use sqlx::{
     AssertSqlSafe, Connection, Row, SqlitePool,
@@ -12,7 +15,8 @@ use super::{
     append::{ARM, POLICY, RESTORED, VERIFIER, by_feedback_key, by_task_key},
     decided::FIRST_MODEL,
     event::RAN,
-    pack, schema,
+    pack::{self, Columns},
+    schema,
 };
 use crate::round::{ArmId, DecisionId, Domain, Embedding, IdempotencyKey, Task, VerifierChange, VerifierName};
 
@@ -307,21 +311,22 @@ impl JournalReader {
 
 /// The event of a row and its place, its checksum compared.
 pub(super) fn event_of(row: &SqliteRow) -> Result<(i64, Event), JournalError> {
+    let (seq, json) = json_of(row)?;
+    let event = serde_json::from_slice(&json);
+    Ok((seq, event.map_err(|error| JournalError::Damaged { seq, reason: error.to_string() })?))
+}
+
+/// The same as the JSON that is stored.
+pub(super) fn json_of(row: &SqliteRow) -> Result<(i64, Cow<'_, [u8]>), JournalError> {
     let seq: i64 = row.try_get("seq")?;
     let damaged = |reason: String| JournalError::Damaged { seq, reason };
-    let event = match row.try_get::<Option<&[u8]>, _>("packed")? {
-        Some(packed) => {
-            let sum =
-                pack::record_sum(row.try_get("decision_id")?, row.try_get("once")?, packed, row.try_get("embedding")?);
-            if row.try_get::<Option<i64>, _>("sum")? != Some(sum) {
-                return Err(damaged("its checksum is wrong".into()));
-            }
-            let json = pack::unpack(packed).map_err(|error| damaged(error.to_string()))?;
-            serde_json::from_slice(&json)
-        }
-        None => serde_json::from_str(row.try_get("body")?),
+    let Some(columns) = Columns::of(row)? else {
+        return Ok((seq, row.try_get::<&str, _>("body")?.as_bytes().into()));
     };
-    Ok((seq, event.map_err(|error| damaged(error.to_string()))?))
+    if row.try_get::<Option<i64>, _>("sum")? != Some(columns.sum()) {
+        return Err(damaged("its checksum is wrong".into()));
+    }
+    Ok((seq, pack::unpack(columns.packed).map_err(|error| damaged(error.to_string()))?.into()))
 }
 
 impl Stored {

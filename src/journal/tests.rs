@@ -254,23 +254,34 @@ async fn a_journal_of_format_one_stays_readable() {
     journal.close().await;
 }
 
+/// Every column counts: also the time, and `learns`, which says what is learnt from zero.
 #[tokio::test]
 async fn a_record_that_the_disk_garbled_is_named_and_no_other_is_lost() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("journal.sqlite");
-    let (journal, _learner) = open(&path).await;
-    for number in 1..4 {
-        journal.append(vec![new(&decided(number, None))]).await.unwrap();
+    for garbled in [
+        "embedding = zeroblob(length(embedding))",
+        "packed = CAST(packed || x'00' AS BLOB)",
+        "at_ms = at_ms + 1",
+        "learns = decision_id",
+        "kind = 'ran'",
+        "model = 'another'",
+        "once = 'task:k'",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.sqlite");
+        let (journal, _learner) = open(&path).await;
+        for number in 1..4 {
+            journal.append(vec![new(&decided(number, None))]).await.unwrap();
+        }
+        journal.close().await;
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
+        let mut other = sqlx::ConnectOptions::connect(&options).await.unwrap();
+        let flip = format!("UPDATE events SET {garbled} WHERE seq = 2");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(flip)).execute(&mut other).await.unwrap();
+        let (journal, _learner) = open(&path).await;
+        let refused = journal.after(0, 10).await.unwrap_err();
+        assert!(matches!(refused, JournalError::Damaged { seq: 2, .. }), "{garbled}: {refused}");
+        assert!(journal.at(1).await.unwrap().is_some() && journal.at(3).await.unwrap().is_some());
     }
-    journal.close().await;
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
-    let mut other = sqlx::ConnectOptions::connect(&options).await.unwrap();
-    let flip = "UPDATE events SET embedding = zeroblob(length(embedding)) WHERE seq = 2";
-    sqlx::raw_sql(flip).execute(&mut other).await.unwrap();
-    let (journal, _learner) = open(&path).await;
-    let refused = journal.after(0, 10).await.unwrap_err();
-    assert!(matches!(refused, JournalError::Damaged { seq: 2, .. }), "{refused}");
-    assert!(journal.at(1).await.unwrap().is_some() && journal.at(3).await.unwrap().is_some());
 }
 
 #[tokio::test]

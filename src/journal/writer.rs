@@ -12,7 +12,10 @@ use sqlx::{
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::{Appended, Committed, JournalError, NewEvent, pack};
+use super::{
+    Appended, Committed, Event, JournalError, NewEvent,
+    pack::{self, Columns},
+};
 
 /// The most appends in one transaction.
 const GROUP_MAX: usize = 512;
@@ -40,21 +43,43 @@ pub(super) struct Row {
     pub model: Option<String>,
     pub packed: Vec<u8>,
     pub embedding: Option<Vec<u8>>,
-    pub sum: i64,
 }
 
 impl Row {
     pub fn of(new: &NewEvent) -> Result<Self, JournalError> {
         let packed = pack::pack_event(&new.event)?;
-        let decision_id = new.event.decision_id().map(|id| id.as_bytes().to_vec()).unwrap_or_default();
         let (model, embedding) = new.embedded().unzip();
-        let once = new.once();
-        let sum = pack::record_sum(&decision_id, once.as_deref(), &packed, embedding.as_deref());
-        Ok(Self { decision_id, once, lesson: new.teaches(), kind: new.event.kind(), model, packed, embedding, sum })
+        Ok(Self::packed(&new.event, packed, new.once(), new.teaches(), model, embedding))
     }
-}
 
-impl Row {
+    /// A packed event with its keys.
+    pub fn packed(
+        event: &Event,
+        packed: Vec<u8>,
+        once: Option<String>,
+        lesson: Option<Vec<u8>>,
+        model: Option<String>,
+        embedding: Option<Vec<u8>>,
+    ) -> Self {
+        let decision_id = event.decision_id().map(|id| id.as_bytes().to_vec()).unwrap_or_default();
+        Self { decision_id, once, lesson, kind: event.kind(), model, packed, embedding }
+    }
+
+    /// The checksum, with the time and with what is learnt from it.
+    pub fn sum(&self, at_ms: i64, learns: Option<&[u8]>) -> i64 {
+        let columns = Columns {
+            at_ms,
+            decision_id: &self.decision_id,
+            once: self.once.as_deref(),
+            learns,
+            kind: Some(self.kind),
+            model: self.model.as_deref(),
+            packed: &self.packed,
+            embedding: self.embedding.as_deref(),
+        };
+        columns.sum()
+    }
+
     fn bind<'a>(&'a self, values: &mut Separated<'_, Sqlite, &'static str>, at_ms: i64, learns: Option<&'a [u8]>) {
         values
             .push_bind(at_ms)
@@ -66,7 +91,7 @@ impl Row {
             .push_bind(self.kind)
             .push_bind(self.model.clone())
             .push_bind(self.packed.clone())
-            .push_bind(self.sum);
+            .push_bind(self.sum(at_ms, learns));
     }
 }
 
