@@ -3,7 +3,13 @@
 mod arms;
 mod bad_input;
 mod commands;
+#[path = "../bench/crash/mod.rs"]
+mod crash;
+#[path = "../bench/daemon.rs"]
+mod daemon;
 mod durability;
+mod faults;
+mod kills;
 mod layers;
 #[path = "../src/feedback/verifier/tests/liar.rs"]
 mod liar;
