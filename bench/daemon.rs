@@ -87,11 +87,6 @@ impl Daemon {
         self.child.wait().expect("it is our child")
     }
 
-    /// Whether it is still there.
-    pub fn is_alive(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
-    }
-
     /// Seconds of processor time so far.
     pub fn cpu_s(&self) -> f64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();

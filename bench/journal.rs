@@ -4,6 +4,7 @@
 //! `cargo bench --bench journal -- [throughput] [appends] [growth] [starts] [soak] [--seconds N] [--rounds N] [--json
 //! FILE]`: all parts but the soak without a name; N is 30 s of load, 100,000 rounds of a start and 200,000 of a soak.
 
+#[expect(dead_code, reason = "the programs that share it use different parts")]
 mod daemon;
 #[path = "journal/growth.rs"]
 mod growth;

@@ -6,6 +6,7 @@
 
 #[path = "crash/mod.rs"]
 mod crash;
+#[expect(dead_code, reason = "the programs that share it use different parts")]
 mod daemon;
 
 use std::{path::PathBuf, process::ExitCode};

@@ -5,6 +5,7 @@ mod bad_input;
 mod commands;
 #[path = "../bench/crash/mod.rs"]
 mod crash;
+#[expect(dead_code, reason = "the programs that share it use different parts")]
 #[path = "../bench/daemon.rs"]
 mod daemon;
 mod durability;

@@ -23,7 +23,6 @@ use rand_chacha::ChaCha8Rng;
 
 use super::daemon::Daemon;
 use client::Client;
-use faults::Faults;
 use ledger::Ledger;
 pub use report::Report;
 
@@ -75,7 +74,7 @@ pub struct Plan {
 }
 
 /// The moment at which a life is to be killed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Moment {
     /// Before it takes requests, this part of the usual start after it was started.
     Starting(f64),
