@@ -11,7 +11,7 @@ use std::{
 use pointsman::journal::{JournalError, JournalReader, Stored};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use super::{CHECKPOINT, JOURNAL, Site, get, row, said};
+use super::{CHECKPOINT, JOURNAL, Site, get, row, said, settle};
 
 const MODEL: &str = "all-MiniLM-L6-v2";
 const WAL_HEADER: usize = 32;
@@ -25,13 +25,14 @@ struct Files {
 }
 
 impl Files {
-    /// Rounds done by a daemon that was killed: some of them moved into the main file by an earlier clean stop, the last
+    /// Rounds done by a daemon that was killed: some of them moved into the main file after an earlier stop, the last
     /// ones in the log of what is not moved yet.
     async fn of_killed_daemon() -> (Site, Self) {
         let mut site = Site::new();
         let daemon = site.start().unwrap();
         site.work(&daemon, 0..60).await;
         assert!(daemon.stop().success());
+        settle(&site.data(JOURNAL)).await;
         let daemon = site.start().unwrap();
         site.work(&daemon, 60..90).await;
         daemon.kill();
@@ -168,6 +169,7 @@ async fn a_flipped_bit_in_a_record_is_found_and_named() {
     let daemon = site.start().unwrap();
     site.work(&daemon, 0..30).await;
     assert!(daemon.stop().success());
+    settle(&site.data(JOURNAL)).await;
     let mut connection = SqliteConnectOptions::new().filename(site.data(JOURNAL)).connect().await.unwrap();
     let sql = "SELECT seq, packed FROM events WHERE kind = 'judged' ORDER BY seq LIMIT 1 OFFSET 10";
     let record = sqlx::query(sql).fetch_one(&mut connection).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{CHECKPOINT, JOURNAL, Site, row, said, state_hash};
+use super::{CHECKPOINT, JOURNAL, Site, row, said, settle, state_hash};
 
 /// Where SQLite's header holds `user_version`, big-endian.
 const VERSION_AT: usize = 60;
@@ -59,6 +59,7 @@ async fn a_journal_of_a_newer_format_is_refused_and_left_alone() {
     site.work(&daemon, 0..5).await;
     assert!(daemon.stop().success());
     let journal = site.data(JOURNAL);
+    settle(&journal).await;
     let stored = fs::read(&journal).unwrap();
     let mut newer = stored.clone();
     newer[VERSION_AT..VERSION_AT + 4].copy_from_slice(&99u32.to_be_bytes());
@@ -69,4 +70,16 @@ async fn a_journal_of_a_newer_format_is_refused_and_left_alone() {
     row("journal of a newer format", &format!("refuses to start: {}", said(&refusal)));
     fs::write(&journal, stored).unwrap();
     site.assert_all_there(&site.start().unwrap()).await;
+}
+
+#[tokio::test]
+async fn after_a_clean_stop_the_journal_is_one_file() {
+    let mut site = Site::new();
+    let daemon = site.start().unwrap();
+    site.work(&daemon, 0..20).await;
+    assert!(daemon.stop().success());
+    for suffix in ["-wal", "-shm"] {
+        assert!(!site.data(&format!("{JOURNAL}{suffix}")).exists(), "whoever copies the journal misses what is in its {suffix}");
+    }
+    row("clean stop", "the journal is one file, no log beside it");
 }

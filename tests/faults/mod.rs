@@ -68,6 +68,14 @@ impl Site {
     }
 }
 
+/// Moves what is in the write-ahead log into the journal's file, and takes the log away.
+async fn settle(journal: &Path) {
+    use sqlx::{ConnectOptions, Connection, sqlite::SqliteConnectOptions};
+    let mut connection = SqliteConnectOptions::new().filename(journal).connect().await.unwrap();
+    sqlx::raw_sql("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+}
+
 /// Starts a daemon by some command; the error is what it said.
 fn start(folder: &Path, command: Command) -> Result<Daemon, String> {
     let mut daemon = Daemon::spawn_as(command, folder);

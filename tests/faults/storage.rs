@@ -69,7 +69,7 @@ async fn a_data_folder_on_a_read_only_mount_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_journal_that_cannot_be_written_is_refused_by_name() {
+async fn a_journal_that_cannot_be_written_is_named_and_read() {
     const FAULT: &str = "journal file read-only";
     let mut site = Site::new();
     let daemon = site.start().unwrap();
@@ -83,9 +83,18 @@ async fn a_journal_that_cannot_be_written_is_refused_by_name() {
     let mut permissions = fs::metadata(&journal).unwrap().permissions();
     permissions.set_readonly(true);
     fs::set_permissions(&journal, permissions.clone()).unwrap();
-    let refusal = start(site.path(), command).err().expect("it must not start");
-    assert!(refusal.contains("writable") && refusal.contains("journal"), "{refusal}");
-    row(FAULT, &format!("refuses to start: {}", said(&refusal)));
+    match start(site.path(), command) {
+        Err(refusal) => {
+            assert!(refusal.contains("writable") && refusal.contains("journal"), "{refusal}");
+            row(FAULT, &format!("refuses to start: {}", said(&refusal)));
+        }
+        Ok(daemon) => {
+            let (status, problem) = post(&daemon, "/v1/tasks", &sum(6, 5)).await;
+            assert_eq!((status, &problem["type"]), (503, &json!("urn:pointsman:problem:journal-read-only")), "{problem}");
+            site.assert_all_there(&daemon).await;
+            row(FAULT, "starts and reads; every task answers 503 journal-read-only");
+        }
+    }
     drop(mounts);
     #[expect(clippy::permissions_set_readonly_false, reason = "it is a file of this test's own folder")]
     permissions.set_readonly(false);
