@@ -84,6 +84,8 @@ enum Moment {
     Busy(u64),
     /// While a checkpoint is written.
     InCheckpoint,
+    /// Not killed but stopped, which writes a checkpoint, so that later lives begin with one.
+    Stopped,
 }
 
 /// Runs the plan in a new folder; what is wrong is in the report.
@@ -99,7 +101,8 @@ pub async fn run(plan: &Plan, folder: &Path) -> Report {
         report: Report::default(),
         hash: None,
     };
-    for life in 0..plan.kills {
+    // One more life than kills: one is stopped.
+    for life in 0..=plan.kills {
         lives.live(life).await;
         if !lives.report.faults.is_empty() {
             break;
@@ -124,14 +127,18 @@ struct Lives<'a> {
 
 impl Lives<'_> {
     fn moment(&mut self, life: u64) -> Moment {
-        let every = self.plan.kills / (self.plan.in_checkpoint + 1);
-        if self.plan.in_checkpoint > 0 && life % every == every - 1 && life / every < self.plan.in_checkpoint {
+        let Plan { kills, in_checkpoint, life_ms, .. } = self.plan;
+        if life == kills / 3 {
+            return Moment::Stopped;
+        }
+        let every = kills / (in_checkpoint + 1);
+        if *in_checkpoint > 0 && life % every == every - 1 && life / every < *in_checkpoint {
             return Moment::InCheckpoint;
         }
         match self.random.random_range(0..100) {
             0..12 if life > 0 => Moment::Starting(self.random.random_range(0.05..1.0)),
             12..24 => Moment::Idle,
-            _ => Moment::Busy(self.random.random_range(30..self.plan.life_ms)),
+            _ => Moment::Busy(self.random.random_range(30..*life_ms)),
         }
     }
 
@@ -151,12 +158,11 @@ impl Lives<'_> {
         let load = load::Load::start(&client, &self.ledger, self.plan.seed, life);
         match moment {
             Moment::Starting(_) => {}
-            Moment::Idle => {
+            Moment::Idle | Moment::Stopped => {
                 tokio::time::sleep(Duration::from_millis(self.plan.life_ms / 2)).await;
                 load.finish().await;
                 self.hash = proof::learnt_all(&client).await;
-                self.report.idle += 1;
-                daemon.kill();
+                self.end_idle(daemon, moment);
             }
             Moment::Busy(ms) => {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
@@ -173,6 +179,15 @@ impl Lives<'_> {
         }
         if life % COMPARE_EVERY == COMPARE_EVERY - 1 {
             self.compare_with_zero().await;
+        }
+    }
+
+    fn end_idle(&mut self, daemon: Daemon, moment: Moment) {
+        if moment == Moment::Idle {
+            self.report.idle += 1;
+            daemon.kill();
+        } else if !daemon.stop().success() {
+            self.report.faults.other("a daemon did not stop cleanly".into());
         }
     }
 
