@@ -159,7 +159,12 @@ fn real_rounds(count: u64) -> (Site, rounds::Rounds) {
 }
 
 fn throughput(counted: Duration) -> Value {
-    println!("acknowledged outcomes through HTTP: {} streams with {} lines each, {} s", SHAPE.streams, SHAPE.window, counted.as_secs());
+    println!(
+        "acknowledged outcomes through HTTP: {} streams with {} lines each, {} s",
+        SHAPE.streams,
+        SHAPE.window,
+        counted.as_secs()
+    );
     println!(
         "{:<12}{:<18}{:>12}{:>12}{:>12}{:>22}{:>10}",
         "synchronous", "memory", "a second", "p50 (ms)", "p99 (ms)", "daemon CPU (ms each)", "cores"
@@ -224,7 +229,9 @@ fn soak(total: u64) -> Value {
         let resident = daemon.resident_mib();
         let journal = growth::bytes(&site.journal()) as f64 / 1e6;
         println!("{done:>10}{resident:>16.0}{:>14.0}{journal:>16.0}", loaded.per_s());
-        points.push(json!({"rounds": done, "resident_mib": resident, "outcomes_per_s": loaded.per_s(), "journal_mb": journal}));
+        points.push(
+            json!({"rounds": done, "resident_mib": resident, "outcomes_per_s": loaded.per_s(), "journal_mb": journal}),
+        );
         if done == SOAK_SETTLED {
             settled = Some(resident);
         }

@@ -160,16 +160,17 @@ pub fn acknowledged(found: &Found, ledger: &Ledger, faults: &mut Faults) {
         let early = said["status"] == "early";
         let same = |known: &Feedback| {
             json!(known.score) == said["score"]
-                && (early || (json!(known.reward), json!(known.cost_usd)) == (said["reward"].clone(), said["cost_usd"].clone()))
+                && (early
+                    || (json!(known.reward), json!(known.cost_usd))
+                        == (said["reward"].clone(), said["cost_usd"].clone()))
         };
         let judged = found.judged.get(place).is_some_and(|all| all.iter().any(same));
         if !judged && !(early && found.early.get(place).is_some_and(same)) {
             faults.lost(format!("the feedback of {place:?}, {said}: {:?}", found.judged.get(place)));
         }
     }
-    let changes = ledger.policies.iter().map(|(what, body)| {
-        json!({"champion": *what == What::Promotion, "card": body["card"]})
-    });
+    let changes =
+        ledger.policies.iter().map(|(what, body)| json!({"champion": *what == What::Promotion, "card": body["card"]}));
     in_order(changes, &found.policies, "policy", faults);
     let changes = ledger.arms.iter().map(|patch| json!({"changed": patch}));
     in_order(changes, &found.arms, "arm", faults);

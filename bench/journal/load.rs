@@ -125,8 +125,9 @@ fn line(n: u64) -> String {
 fn one_stream(address: SocketAddr, first: u64, window: usize, bounds: &Bounds) -> Measured {
     let mut socket = TcpStream::connect(address).expect("the daemon listens");
     socket.set_nodelay(true).expect("it is a TCP socket");
-    let head =
-        format!("POST /v1/tasks/stream HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let head = format!(
+        "POST /v1/tasks/stream HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
     socket.write_all(head.as_bytes()).expect("the daemon reads");
     let mut measured = Measured::default();
     // When line n was sent, at place n % window of the ring that holds at least all unanswered lines.

@@ -38,7 +38,8 @@ impl Rounds {
             let last = journal.last_seq().await.expect("it can be read");
             let events = journal.after((last - 3 * KEPT).max(0), 3 * KEPT).await.expect("it can be read");
             journal.close_reader().await;
-            let (mut decided, mut outcomes, mut rounds) = (std::collections::HashMap::new(), std::collections::HashMap::new(), vec![]);
+            let (mut decided, mut outcomes, mut rounds) =
+                (std::collections::HashMap::new(), std::collections::HashMap::new(), vec![]);
             for stored in events {
                 match stored.event.clone() {
                     Event::Decided { decision, .. } => drop(decided.insert(decision.id, stored.into_decided())),
@@ -46,7 +47,11 @@ impl Rounds {
                     Event::Judged { feedback } => {
                         let decided = decided.remove(&feedback.decision_id).flatten();
                         let outcome = outcomes.remove(&feedback.decision_id);
-                        rounds.extend(decided.zip(outcome).map(|(decided, outcome)| Round { decided, outcome, feedback }));
+                        rounds.extend(decided.zip(outcome).map(|(decided, outcome)| Round {
+                            decided,
+                            outcome,
+                            feedback,
+                        }));
                     }
                     _ => {}
                 }
@@ -72,7 +77,12 @@ impl Rounds {
 
     /// Appends so many rounds to a journal, as a router does: a decision, later its outcome with the feedback.
     pub fn fill(&self, path: &Path, count: u64) {
-        let callers = Callers { rounds: Self(Arc::clone(&self.0)), left: AtomicU64::new(count), stop: false.into(), appended: 0.into() };
+        let callers = Callers {
+            rounds: Self(Arc::clone(&self.0)),
+            left: AtomicU64::new(count),
+            stop: false.into(),
+            appended: 0.into(),
+        };
         runtime().block_on(callers.run(path, Synchronous::Normal, 64, None));
     }
 }
@@ -135,8 +145,12 @@ pub fn appends(rounds: &Rounds) -> Value {
         for callers in [1, 16, 256] {
             let folder = tempfile::tempdir().expect("there is room for temporary files");
             let path = folder.path().join("journal.sqlite");
-            let shared =
-                Callers { rounds: Rounds(Arc::clone(&rounds.0)), left: u64::MAX.into(), stop: false.into(), appended: 0.into() };
+            let shared = Callers {
+                rounds: Rounds(Arc::clone(&rounds.0)),
+                left: u64::MAX.into(),
+                stop: false.into(),
+                appended: 0.into(),
+            };
             let (appended, seconds) = runtime().block_on(shared.run(&path, synchronous, callers, Some(COUNTED)));
             let per_s = appended as f64 / seconds;
             let each_ms = 1e3 * callers as f64 / per_s;

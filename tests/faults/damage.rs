@@ -112,7 +112,8 @@ async fn a_torn_log_keeps_every_commit_before_the_tear() {
         assert_eq!(found.len(), expected, "damage at {at} of {last_commit}");
         assert!(found == whole[..expected], "damage at {at} changed earlier events");
     }
-    let found = format!("{cut} cuts, {garbled} times 512 bytes of garbage: every commit before the damage is read, none after");
+    let found =
+        format!("{cut} cuts, {garbled} times 512 bytes of garbage: every commit before the damage is read, none after");
     row("torn tail of the write-ahead log", &found);
 }
 
@@ -194,7 +195,10 @@ async fn a_flipped_bit_in_a_record_is_found_and_named() {
     assert_eq!(damaged[0].0, 500, "{damaged:?}");
     assert!(daemon.log().contains(&format!("record {seq} ")), "{}", daemon.log());
     daemon.kill();
-    row("a bit flipped in a record, start from the checkpoint", "starts; only what needs the record fails: 500, the log names it");
+    row(
+        "a bit flipped in a record, start from the checkpoint",
+        "starts; only what needs the record fails: 500, the log names it",
+    );
     fs::remove_file(site.data(CHECKPOINT)).unwrap();
     let refusal = site.start().err().expect("it must not start");
     assert!(refusal.contains(&format!("record {seq} ")) && refusal.contains("journal verify"), "{refusal}");

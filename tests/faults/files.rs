@@ -79,7 +79,10 @@ async fn after_a_clean_stop_the_journal_is_one_file() {
     site.work(&daemon, 0..20).await;
     assert!(daemon.stop().success());
     for suffix in ["-wal", "-shm"] {
-        assert!(!site.data(&format!("{JOURNAL}{suffix}")).exists(), "whoever copies the journal misses what is in its {suffix}");
+        assert!(
+            !site.data(&format!("{JOURNAL}{suffix}")).exists(),
+            "whoever copies the journal misses what is in its {suffix}"
+        );
     }
     row("clean stop", "the journal is one file, no log beside it");
 }

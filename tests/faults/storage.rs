@@ -48,7 +48,13 @@ async fn a_disk_that_fills_up_loses_nothing_and_work_goes_on_once_there_is_space
     site.assert_all_there(&daemon).await;
     let rounds = get(&daemon, "/v1/regret").await.1["rounds"].as_u64().unwrap();
     assert_eq!(rounds, site.answers.len() as u64);
-    row(FAULT, &format!("{refused} of 100 answered storage-full, {} done; all {rounds} acknowledged are there after it was freed and a kill", done.len()));
+    row(
+        FAULT,
+        &format!(
+            "{refused} of 100 answered storage-full, {} done; all {rounds} acknowledged are there after it was freed and a kill",
+            done.len()
+        ),
+    );
 }
 
 #[tokio::test]
@@ -90,7 +96,11 @@ async fn a_journal_that_cannot_be_written_is_named_and_read() {
         }
         Ok(daemon) => {
             let (status, problem) = post(&daemon, "/v1/tasks", &sum(6, 5)).await;
-            assert_eq!((status, &problem["type"]), (503, &json!("urn:pointsman:problem:journal-read-only")), "{problem}");
+            assert_eq!(
+                (status, &problem["type"]),
+                (503, &json!("urn:pointsman:problem:journal-read-only")),
+                "{problem}"
+            );
             site.assert_all_there(&daemon).await;
             row(FAULT, "starts and reads; every task answers 503 journal-read-only");
         }
