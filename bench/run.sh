@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures the README's figures with the release build and writes bench/results/. See bench/README.md.
-# Usage: bench/run.sh [demo] [action] [memory] [embedding] [domains] [verifiers] [regret] [classifiers] [replay]    all of them without a name
+# Usage: bench/run.sh [demo] [action] [memory] [embedding] [domains] [verifiers] [regret] [classifiers] [replay]
+#        [journal] [kill] [faults] [soak]    all of them but the soak without a name
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --release
@@ -14,7 +15,7 @@ mkdir -p "$out"
     echo "$(nproc) cores"
     rustc --version
 } > "$out/machine.txt"
-wanted=" ${*:-demo action memory embedding domains verifiers regret classifiers replay} "
+wanted=" ${*:-demo action memory embedding domains verifiers journal kill faults regret classifiers replay} "
 wants() { [[ $wanted == *" $1 "* ]]; }
 if wants demo; then
     "$bin" demo --tasks 2000 --json "$out/demo.json" | tee "$out/demo.txt"
@@ -28,6 +29,24 @@ if wants memory; then
         sed -n '/^the writer stored/,$p' > "$out/memory.txt"
     bench/resident.sh "$bin" "$snapshot" | tee "$out/resident.txt"
     rm -f "$snapshot"
+fi
+# A table among cargo's words: from its first line on.
+journal() {
+    local file=$1
+    shift
+    cargo bench --bench journal -- "$@" --json "$PWD/$out/$file.json" 2>/dev/null | tee "$out/$file.txt"
+}
+if wants journal; then
+    journal journal
+fi
+if wants soak; then
+    journal soak soak
+fi
+if wants kill; then
+    cargo bench --bench kill 2>/dev/null | tee "$out/kill.txt"
+fi
+if wants faults; then
+    cargo test --release --test integration -- faults:: --test-threads 1 2>&1 | tee /dev/stderr | sed -n 's/.*\(| .* | .*\)$/\1/p' > "$out/faults.txt"
 fi
 if wants embedding; then
     cargo bench --bench embedding 2>&1 | tee /dev/stderr | sed -n '/^[0-9]* cores, /,$p' > "$out/embedding.txt"

@@ -3,8 +3,15 @@
 mod arms;
 mod bad_input;
 mod commands;
+#[path = "../bench/crash/mod.rs"]
+mod crash;
+#[expect(dead_code, reason = "the programs that share it use different parts")]
+#[path = "../bench/daemon.rs"]
+mod daemon;
 mod durability;
 mod journal_cli;
+mod faults;
+mod kills;
 mod layers;
 #[path = "../src/feedback/verifier/tests/liar.rs"]
 mod liar;
