@@ -89,3 +89,114 @@ async fn a_task_cut_off_by_a_crash_is_finished_under_its_idempotency_key() {
     assert!(answer["score"].as_f64().unwrap() > 0.9);
     assert_eq!(served.learnt(1).await["rounds"], 1);
 }
+
+#[tokio::test]
+async fn a_decision_that_nobody_closes_is_abandoned_and_late_feedback_still_counts() {
+    let served = Served::new(&format!("{CONFIG}\n[journal]\nlease_ms = 1000\n"));
+    let (_, routed) = served.post("/v1/route", &sum(1, 5)).await;
+    let (_, closed) = served.post("/v1/route", &sum(2, 5)).await;
+    served.post("/v1/feedback", &json!({"decision_id": closed["decision_id"], "score": 1.0})).await;
+    let path = format!("/v1/decisions/{}", routed["decision_id"].as_str().unwrap());
+    let abandoned = async |served: &Served| served.get(&path).await.1["abandoned"] == true;
+    for _ in 0..200 {
+        if abandoned(&served).await {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(abandoned(&served).await);
+    let report = served.learnt(1).await;
+    assert_eq!((&report["abandoned"], &report["rounds"]), (&json!(1), &json!(1)), "its reward is unknown, not 0");
+    let late = json!({"decision_id": routed["decision_id"], "score": 0.5});
+    let (_, answer) = served.post("/v1/feedback", &late).await;
+    assert_eq!((&answer["status"], &answer["learnt"]), (&json!("stored"), &json!(true)));
+    let report = served.learnt(2).await;
+    assert_eq!((&report["abandoned"], &report["rounds"]), (&json!(1), &json!(2)));
+}
+
+#[tokio::test]
+async fn feedback_that_comes_before_the_outcome_is_joined_to_it_also_after_a_crash() {
+    let config = CONFIG.replace("default_skill = 1.0", "default_skill = 1.0\nlatency_ms = 2000");
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::in_folder(&config, folder.path());
+    let mut task = sum(8, 9);
+    task["idempotency_key"] = json!("early-1");
+    task["constraints"] = json!({"arms": ["good"]});
+    let (url, body) = (format!("{}/v1/tasks", served.url), task.clone());
+    let cut_off = tokio::spawn(async move { reqwest::Client::new().post(url).json(&body).send().await });
+    // Until it runs, an asker that came first would run it itself.
+    let mut id = Value::Null;
+    for _ in 0..100 {
+        let request = reqwest::Client::new().post(format!("{}/v1/tasks", served.url)).json(&task);
+        let answered = request.timeout(Duration::from_millis(200)).send().await;
+        if let Some(answer) = answered.ok().filter(|answer| answer.status() == 409) {
+            id = answer.json::<Value>().await.unwrap()["decision_id"].clone();
+            break;
+        }
+    }
+    assert!(id.is_string(), "the task never ran");
+    let said = json!({"decision_id": id, "score": 0.25, "idempotency_key": "said-1"});
+    let (_, answer) = served.post("/v1/feedback", &said).await;
+    assert_eq!((&answer["status"], &answer["learnt"]), (&json!("early"), &json!(false)), "{answer}");
+    let (_, answer) = served.post("/v1/feedback", &said).await;
+    assert_eq!(answer["status"], "duplicate");
+    served.kill();
+    drop(cut_off.await);
+
+    let served = Served::in_folder(&config, folder.path());
+    let path = format!("/v1/decisions/{}", id.as_str().unwrap());
+    assert_eq!(served.get(&path).await.1["early"][0]["score"], 0.25);
+    let (status, answer) = served.post("/v1/tasks", &task).await;
+    assert_eq!((status, &answer["repeated"]), (200, &json!(true)));
+    assert_eq!(served.learnt(1).await["score_mean"], 0.25, "the client was first");
+    let (_, why) = served.get(&path).await;
+    assert_eq!((&why["early"], &why["feedback"][0]["source"]), (&json!([]), &json!("client")));
+    assert_eq!(why["feedback"][0]["cost_usd"], why["outcome"]["cost_usd"], "the outcome's cost, not the expected one");
+    assert_eq!(why["feedback"][1]["source"], "verifier");
+}
+
+#[tokio::test]
+async fn a_feedback_key_names_one_feedback() {
+    let served = Served::new(CONFIG);
+    let (_, routed) = served.post("/v1/route", &sum(1, 5)).await;
+    let said = |key: &str, score: f64| json!({"decision_id": routed["decision_id"], "score": score, "source": "thumbs", "idempotency_key": key});
+    assert_eq!(served.post("/v1/feedback", &said("a", 1.0)).await.1["status"], "stored");
+    let (_, again) = served.post("/v1/feedback", &said("a", 1.0)).await;
+    assert_eq!((&again["status"], &again["learnt"]), (&json!("duplicate"), &json!(true)));
+    let (status, other) = served.post("/v1/feedback", &said("a", 0.0)).await;
+    assert_eq!((status, &other["type"]), (409, &json!("urn:pointsman:problem:idempotency-key-reused")));
+    let (_, second) = served.post("/v1/feedback", &said("b", 0.0)).await;
+    assert_eq!((&second["status"], &second["learnt"]), (&json!("stored"), &json!(false)), "a decision teaches once");
+}
+
+#[tokio::test]
+async fn what_is_not_kept_is_in_no_file_and_what_needs_it_says_so() {
+    for (prompts, hashes) in [("hashed", true), ("dropped", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let served = Served::in_folder(&format!("{CONFIG}\n[journal]\nprompts = \"{prompts}\"\n"), folder.path());
+        let mut task =
+            json!({"domain": "text", "prompt": "zanzibar quokka", "metadata": {"reference": "umbrellabird"}});
+        task["idempotency_key"] = json!("k");
+        let (_, answer) = served.post("/v1/tasks", &task).await;
+        assert_eq!(answer["status"], "done");
+        let (status, problem) = served.post("/v1/tasks", &task).await;
+        assert_eq!((status, &problem["type"]), (410, &json!("urn:pointsman:problem:text-not-kept")));
+        task["prompt"] = json!("another");
+        let (status, problem) = served.post("/v1/tasks", &task).await;
+        let expected = if hashes { "idempotency-key-reused" } else { "text-not-kept" };
+        assert!(problem["type"].as_str().unwrap().ends_with(expected), "{status} {problem}");
+        served.learnt(1).await;
+        assert!(served.stop().success());
+        let mut files = vec![folder.path().join("data")];
+        while let Some(path) = files.pop() {
+            if path.is_dir() {
+                files.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+                continue;
+            }
+            let bytes = std::fs::read(&path).unwrap();
+            for word in ["quokka", "umbrellabird"] {
+                assert!(!bytes.windows(word.len()).any(|window| window == word.as_bytes()), "{word} in {path:?}");
+            }
+        }
+    }
+}

@@ -139,7 +139,7 @@ async fn a_changed_card_is_at_work_by_itself_and_a_broken_one_changes_nothing() 
 #[tokio::test]
 async fn the_state_after_a_restart_is_the_same_bit_for_bit_with_and_without_its_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
-    let checkpoint = folder.path().join("data/policy.state.json");
+    let checkpoint = folder.path().join("data/checkpoint.json");
     let served = Served::in_folder(CONFIG, folder.path());
     served.stream("", ndjson((0..80).map(|n| sum(n, 5)))).await;
     served.learnt(80).await;
@@ -154,7 +154,13 @@ async fn the_state_after_a_restart_is_the_same_bit_for_bit_with_and_without_its_
     };
     again().await;
     let stored = fs::read_to_string(&checkpoint).unwrap();
-    for damaged in ["", "{}", &stored[..stored.len() / 2], &stored.replace("\"format\":1", "\"format\":9")] {
+    for damaged in [
+        "",
+        "{}",
+        &stored[..stored.len() / 2],
+        &stored.replace("\"format\":2", "\"format\":9"),
+        &stored.replacen("0.5", "0.6", 1),
+    ] {
         fs::write(&checkpoint, damaged).unwrap();
         again().await;
     }
@@ -174,15 +180,18 @@ async fn the_state_after_a_restart_is_the_same_bit_for_bit_with_and_without_its_
 #[tokio::test]
 async fn a_poisoned_row_quarantines_one_arm_and_the_service_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let checkpoint = folder.path().join("data/policy.state.json");
+    let checkpoint = folder.path().join("data/checkpoint.json");
     let served = Served::in_folder(CONFIG, folder.path());
     served.stream("", ndjson((0..40).map(|n| sum(n, 5)))).await;
     served.learnt(40).await;
     assert!(served.stop().success());
-    let mut state: Value = serde_json::from_str(&fs::read_to_string(&checkpoint).unwrap()).unwrap();
-    assert_eq!(state["standings"]["totals"][0]["arm"], "bad");
-    state["standings"]["totals"][0]["numbers"][1] = Value::Null;
-    fs::write(&checkpoint, state.to_string()).unwrap();
+    let text = fs::read_to_string(&checkpoint).unwrap();
+    let mut state: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(state["known"]["standings"]["totals"][0]["arm"], "bad");
+    state["known"]["standings"]["totals"][0]["numbers"][1] = Value::Null;
+    let state = state.to_string();
+    let header = json!({"format": 2, "digest": blake3::hash(state.as_bytes()).to_hex().as_str()});
+    fs::write(&checkpoint, format!("{header}\n{state}\n")).unwrap();
 
     let served = Served::in_folder(CONFIG, folder.path());
     let arms = served.get("/v1/arms").await.1["arms"].clone();

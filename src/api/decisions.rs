@@ -13,7 +13,8 @@ use crate::{
 };
 
 pub(super) async fn explain(State(state): State<ApiState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
-    let Explanation { decided, outcome, feedback } = state.router.explain(id.parse::<DecisionId>()?).await?;
+    let Explanation { decided, outcome, feedback, early, abandoned } =
+        state.router.explain(id.parse::<DecisionId>()?).await?;
     let Decided { task, context, observed, decision } = decided;
     let (recall, recall_error) = match &context.recall {
         Recall::Ok if context.neighbours.is_empty() => ("empty", None),
@@ -55,6 +56,7 @@ pub(super) async fn explain(State(state): State<ApiState>, Path(id): Path<String
             "reason": decision.reason,
             "policy": decision.policy,
             "learnt_rounds": decision.learnt_rounds,
+            "state_at": decision.state_at,
             // JavaScript reads numbers as doubles, which cannot hold 64 bits.
             "seed": decision.seed.to_string(),
             "pmf": decision.pmf,
@@ -63,5 +65,7 @@ pub(super) async fn explain(State(state): State<ApiState>, Path(id): Path<String
         },
         "outcome": outcome,
         "feedback": feedback,
+        "early": early,
+        "abandoned": abandoned,
     })))
 }

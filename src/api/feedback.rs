@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{ApiState, Problem, request::Body};
 use crate::{
-    round::{DecisionId, Feedback},
-    router::{ClientFeedback, ClientSource},
+    round::{DecisionId, Feedback, IdempotencyKey},
+    router::{AcknowledgedAs, ClientFeedback, ClientSource},
 };
 
 #[derive(Debug, Deserialize)]
@@ -23,11 +23,13 @@ pub(super) struct FeedbackRequest {
     cost_usd: Option<f64>,
     #[serde(default)]
     latency_ms: Option<f64>,
+    #[serde(default)]
+    idempotency_key: Option<IdempotencyKey>,
 }
 
 #[derive(Debug, Serialize)]
 pub(super) struct FeedbackAnswer {
-    status: &'static str,
+    status: AcknowledgedAs,
     learnt: bool,
     #[serde(flatten)]
     feedback: Feedback,
@@ -44,10 +46,11 @@ pub(super) async fn give(
         output: request.output,
         cost_usd: request.cost_usd,
         latency_ms: request.latency_ms,
+        idempotency_key: request.idempotency_key,
     };
     let acknowledged = state.router.feedback(said).await?;
     Ok(Json(FeedbackAnswer {
-        status: if acknowledged.stored { "stored" } else { "duplicate" },
+        status: acknowledged.status,
         learnt: acknowledged.learnt,
         feedback: acknowledged.feedback,
     }))

@@ -136,9 +136,11 @@ impl From<RouterError> for Problem {
             RouterError::KeyReused(_) => {
                 Self::new(StatusCode::CONFLICT, "idempotency-key-reused", "The key belongs to another task", detail)
             }
-            RouterError::StillRunning(_) => {
+            RouterError::StillRunning(id) => {
                 Self::new(StatusCode::CONFLICT, "still-running", "The same task is running", detail)
+                    .with("decision_id", id.to_string())
             }
+            RouterError::NotKept { .. } => Self::new(StatusCode::GONE, "text-not-kept", "The text is not kept", detail),
             RouterError::Embedding(error) => embedding(&error, detail),
             RouterError::Journal(error) => journal(&error, detail),
             RouterError::Memory(error) => memory(&error, detail),
@@ -213,7 +215,14 @@ fn journal(error: &JournalError, detail: String) -> Problem {
         JournalError::Closed => {
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "The daemon is stopping", detail)
         }
+        JournalError::Busy => {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "journal-busy", "Nothing was acknowledged", detail)
+        }
+        JournalError::ReadOnly(_) => {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "journal-read-only", "Nothing was acknowledged", detail)
+        }
         JournalError::Open { .. }
+        | JournalError::Corrupt(_)
         | JournalError::OtherModel { .. }
         | JournalError::Newer { .. }
         | JournalError::Damaged { .. }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io::ErrorKind, net::SocketAddr, sync::Arc, time::Duration, time::Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use arc_swap::ArcSwapOption;
 use pointsman::{
     api::{ApiLimits, ApiState, routes},
@@ -53,7 +53,9 @@ impl Daemon {
                 memory_place,
                 journal: data.journal(),
                 synchronous: config.synchronous,
+                prompts: config.prompts,
                 checkpoint: data.checkpoint(),
+                lease: Duration::from_millis(config.lease_ms),
                 card: config.policy_card.clone(),
                 policy: config.policy.clone(),
                 cards: Some(config.policy_cards.clone()),
@@ -98,16 +100,22 @@ impl Daemon {
         Ok(Self { address, opened, state, server, shutdown, _data: data })
     }
 
-    /// Stops taking requests, finishes those in flight within the deadline, learns the last round, flushes and closes.
+    /// Stops taking requests, finishes those in flight within the deadline, learns the last round, keeps what was learnt,
+    /// flushes and closes.
     pub(super) async fn stop(self) -> Result<()> {
         let Self { state, mut server, shutdown, .. } = self;
+        let began = Instant::now();
         state.stopping.cancel();
         if tokio::time::timeout(shutdown, &mut server).await.is_err() {
             tracing::warn!("some requests did not finish in time and were cut off");
             server.abort();
         }
-        if tokio::time::timeout(shutdown, state.router.close()).await.is_err() {
-            bail!("some rounds did not finish within {shutdown:?}; their decisions are in the journal");
+        let cut_off = state.router.close(shutdown.saturating_sub(began.elapsed())).await;
+        if cut_off > 0 {
+            eprintln!(
+                "{cut_off} rounds did not finish within {shutdown:?}: their decisions are in the journal; a request repeated under \
+                 its idempotency key finishes them"
+            );
         }
         Ok(())
     }

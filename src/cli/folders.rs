@@ -93,9 +93,9 @@ impl DataFolder {
         self.path.join("memory")
     }
 
-    /// What the policy learnt, so that a start is quick.
+    /// What was learnt, so that a start is quick.
     pub(super) fn checkpoint(&self) -> PathBuf {
-        self.path.join("policy.state.json")
+        self.path.join("checkpoint.json")
     }
 
     /// The components that were handed in.

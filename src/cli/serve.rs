@@ -50,12 +50,18 @@ pub(super) async fn run(arguments: ServeArguments, folders: &Folders) -> Result<
     eprintln!("Data folder: {}", data.path.display());
     let daemon = Daemon::start(&config, folders, data).await?;
     let opened = daemon.opened;
+    match opened.resumed {
+        Some(resumed) => eprintln!(
+            "Resumed from the checkpoint at journal event {} ({} rounds learnt) and read {} events after it",
+            resumed.at, resumed.rounds, opened.read
+        ),
+        None => eprintln!("No checkpoint: folded the journal from zero, {} events", opened.read),
+    }
     eprintln!(
-        "Read {} journal events in {:.1} s: {} rounds learnt, {} memory entries written again",
-        opened.events,
-        opened.took.as_secs_f64(),
+        "{} rounds learnt in all, {} memory entries written again, {:.1} s",
         opened.rounds,
-        opened.memory_rewritten
+        opened.memory_rewritten,
+        opened.took.as_secs_f64()
     );
     if opened.memory_behind > 0 {
         eprintln!("Memory does not answer yet: {} entries wait for it", opened.memory_behind);

@@ -19,7 +19,7 @@ use crate::{
     context::embedding::KnownModel,
     feedback::verifier::{SandboxLimits, VerifierSpec},
     memory::{ApiKey, ServerSettings},
-    round::{ArmId, Domain, RewardWeights, TenantId},
+    round::{ArmId, Domain, Kept, RewardWeights, TenantId},
 };
 
 const DEFAULTS: &str = include_str!("defaults.toml");
@@ -151,6 +151,10 @@ impl Checker<'_> {
         if let Some(memory) = &memory {
             self.problems.require((1..=1_000_000).contains(&memory.cap), "memory.cap", "must be from 1 to 1000000");
         }
+        if let Some(journal) = &journal {
+            let fits = (1_000..=31_536_000_000).contains(&journal.lease_ms);
+            self.problems.require(fits, "journal.lease_ms", "must be from 1000 (a second) to 31536000000 (a year)");
+        }
         let memory_server = memory.as_ref().and_then(|memory| memory.server.as_ref());
         let memory_server = memory_server.and_then(|server| self.memory_server(server));
         if let Some(context) = &context {
@@ -177,6 +181,12 @@ impl Checker<'_> {
             shutdown_ms: server.shutdown_ms,
             admin_key,
             synchronous: journal.synchronous,
+            lease_ms: journal.lease_ms,
+            prompts: match journal.prompts {
+                raw::Prompts::Whole => Kept::Whole,
+                raw::Prompts::Hashed => Kept::Hashed,
+                raw::Prompts::Dropped => Kept::Dropped,
+            },
             memory_cap: memory.cap,
             memory_server,
             embedding_model: embedding.model,

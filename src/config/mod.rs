@@ -19,7 +19,7 @@ use crate::{
     feedback::verifier::{SandboxLimits, VerifierSpec},
     journal::Synchronous,
     memory::ServerSettings,
-    round::{ArmId, Capability, Domain, RewardWeights, TenantId},
+    round::{ArmId, Capability, Domain, Kept, RewardWeights, TenantId},
     router::JudgeSettings,
 };
 
@@ -44,6 +44,10 @@ pub struct Config {
     pub admin_key: Option<AdminKey>,
     /// What durable means.
     pub synchronous: Synchronous,
+    /// How long a decision may wait for its outcome before it counts as abandoned, in milliseconds.
+    pub lease_ms: u64,
+    /// What the journal keeps of texts.
+    pub prompts: Kept,
     /// Entries that memory keeps.
     pub memory_cap: u64,
     /// The Qdrant server that memory is on; it is in the data folder where there is none.

@@ -28,6 +28,17 @@ pub(super) struct Server {
 #[serde(deny_unknown_fields)]
 pub(super) struct JournalSection {
     pub synchronous: Synchronous,
+    pub lease_ms: u64,
+    pub prompts: Prompts,
+}
+
+/// What can be asked for; erased is not.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Prompts {
+    Whole,
+    Hashed,
+    Dropped,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -8,6 +8,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use crate::round::{Domain, Embedding};
 
 /// A domain takes part from so many tasks on; fewer are no mean.
@@ -30,12 +32,12 @@ const DOMAINS_MAX: usize = 64;
 /// assert!(nearest == east && cosine > 0.9);
 /// assert!(centroids.nearest(&at(225.0), 0.5).is_none());
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Centroids {
     domains: BTreeMap<Domain, Arc<Centroid>>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Centroid {
     sum: Vec<f64>,
     seen: u64,

@@ -1,12 +1,10 @@
 //! What the journal holds: events as JSON, with the embedding beside them as raw bytes.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
+use super::ContextRecord;
 use crate::round::{
-    ArmId, ArmPatch, Candidate, Channel, Context, Decision, DecisionId, Domain, Embedding, Feedback, Masked, Neighbour,
-    Outcome, Recall, Taken, Task, VerifierChange, VerifierName,
+    ArmId, ArmPatch, Decision, DecisionId, Domain, Feedback, Outcome, Task, VerifierChange, VerifierName,
 };
 
 /// One event. Fields are only ever added, with a default, so that old journals stay readable.
@@ -36,10 +34,27 @@ pub enum Event {
         /// By whom and how.
         feedback: Feedback,
     },
+    /// The answer was judged before it was there: feedback that waits to be joined to the outcome, and its cost.
+    Early {
+        /// By whom and how; the cost is the expected one.
+        feedback: Feedback,
+    },
+    /// Nobody said what became of a decision before its lease ended. Nothing is learnt from it, unless somebody says so later.
+    Abandoned {
+        /// The decision.
+        decision_id: DecisionId,
+    },
     /// Memory's content was replaced by a snapshot's. Rounds learnt later follow it.
     MemoryRestored {
         /// What was restored.
         restored: Restored,
+    },
+    /// A snapshot of memory was taken, or deleted.
+    SnapshotChanged {
+        /// Its name.
+        snapshot: String,
+        /// What became of it.
+        change: SnapshotChange,
     },
     /// Another policy decides, or is on trial.
     PolicyChanged {
@@ -62,6 +77,16 @@ pub enum Event {
         /// What became of it.
         change: ArmChange,
     },
+    /// Texts were taken out of earlier records because somebody asked for it.
+    Erased {
+        /// How much.
+        erased: Erased,
+    },
+    /// Old records were taken out; what was learnt from them is kept.
+    Compacted {
+        /// How much.
+        compacted: Compacted,
+    },
 }
 
 impl Event {
@@ -70,14 +95,41 @@ impl Event {
         match self {
             Self::Decided { decision, .. } => Some(decision.id),
             Self::Ran { outcome } => Some(outcome.decision_id),
-            Self::Judged { feedback } => Some(feedback.decision_id),
+            Self::Judged { feedback } | Self::Early { feedback } => Some(feedback.decision_id),
+            Self::Abandoned { decision_id } => Some(*decision_id),
             Self::MemoryRestored { .. }
+            | Self::SnapshotChanged { .. }
             | Self::PolicyChanged { .. }
             | Self::VerifierChanged { .. }
-            | Self::ArmChanged { .. } => None,
+            | Self::ArmChanged { .. }
+            | Self::Erased { .. }
+            | Self::Compacted { .. } => None,
+        }
+    }
+
+    /// Its kind, as stored.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Decided { .. } => DECIDED,
+            Self::Ran { .. } => RAN,
+            Self::Judged { .. } => "judged",
+            Self::Early { .. } => "early",
+            Self::Abandoned { .. } => "abandoned",
+            Self::MemoryRestored { .. } => "memory_restored",
+            Self::SnapshotChanged { .. } => "snapshot_changed",
+            Self::PolicyChanged { .. } => "policy_changed",
+            Self::VerifierChanged { .. } => "verifier_changed",
+            Self::ArmChanged { .. } => "arm_changed",
+            Self::Erased { .. } => "erased",
+            Self::Compacted { .. } => "compacted",
         }
     }
 }
+
+/// The kind of a decided task.
+pub(super) const DECIDED: &str = "decided";
+/// The kind of an outcome.
+pub(super) const RAN: &str = "ran";
 
 /// A snapshot that took the place of memory's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,197 +195,47 @@ pub enum ArmChange {
     Removed,
 }
 
-/// How a context came about: for the journal, not for policies.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Observed {
-    /// The model that embedded the task. Vectors of different models are never compared.
-    #[serde(default = "first_model")]
-    pub embedding_model: String,
-    /// How alike the task and its domain are, where the domain was found by that and not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub domain_similarity: Option<f32>,
-    /// The arms that could not be chosen.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub masked: Vec<Masked>,
-}
-
-impl Observed {
-    /// An embedding of this model, and a domain that was given.
-    pub fn of(embedding_model: impl Into<String>) -> Self {
-        Self { embedding_model: embedding_model.into(), domain_similarity: None, masked: Vec::new() }
-    }
-}
-
-/// Starts the `once` keys of restorations.
-pub(super) const RESTORED: &str = "memory:";
-/// Starts those of changed policies.
-pub(super) const POLICY: &str = "policy:";
-/// Starts those of changed arms.
-pub(super) const ARM: &str = "arm:";
-
-/// Starts those of changed verifiers.
-pub(super) const VERIFIER: &str = "verifier:";
-
-/// The only model there was before the journal named it.
-pub(super) const FIRST_MODEL: &str = "all-MiniLM-L6-v2";
-
-fn first_model() -> String {
-    FIRST_MODEL.into()
-}
-
-/// A context without its embedding, which is stored as bytes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ContextRecord {
-    /// Whether memory answered.
-    pub recall: Recall,
-    /// What it recalled.
-    pub neighbours: Vec<Neighbour>,
-    /// What could be chosen.
-    pub candidates: Vec<Candidate>,
-    /// What the session's last round took.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last: Option<Taken>,
-    /// How it came about.
-    #[serde(flatten)]
-    pub observed: Observed,
-}
-
-/// A decided task with all that is needed to run it, judge it and learn from it, at once or days later.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Decided {
-    /// The task.
-    pub task: Task,
-    /// The context as it was seen.
-    pub context: Context,
-    /// How it came about.
-    pub observed: Observed,
-    /// The decision.
-    pub decision: Decision,
-}
-
-impl Decided {
-    /// Puts a record and its embedding together again.
-    pub fn from_parts(task: Task, record: ContextRecord, embedding: Embedding, decision: Decision) -> Self {
-        let context = Context {
-            text: "".into(),
-            embedding,
-            domain: task.domain.clone(),
-            neighbours: record.neighbours,
-            recall: record.recall,
-            candidates: record.candidates,
-            last: record.last,
-            weights: task.reward.unwrap_or_default(),
-        };
-        Self { task, context, observed: record.observed, decision }
-    }
-
-    /// The event that records it.
-    pub fn to_event(&self) -> Event {
-        Event::Decided {
-            task: self.task.clone(),
-            context: ContextRecord {
-                recall: self.context.recall.clone(),
-                neighbours: self.context.neighbours.clone(),
-                candidates: self.context.candidates.clone(),
-                last: self.context.last.clone(),
-                observed: self.observed.clone(),
-            },
-            decision: self.decision.clone(),
-        }
-    }
-}
-
-/// An event to append.
-#[derive(Debug, Clone)]
-pub struct NewEvent {
-    /// The event.
-    pub event: Event,
-    /// The decided task it belongs to, if any, handed on to the learner.
-    pub decided: Option<Arc<Decided>>,
-}
-
-impl NewEvent {
-    /// An event of a decided task.
-    pub fn of(decided: &Arc<Decided>, event: Event) -> Self {
-        Self { event, decided: Some(Arc::clone(decided)) }
-    }
-
-    /// An event of its own.
-    pub fn alone(event: Event) -> Self {
-        Self { event, decided: None }
-    }
-
-    /// The key under which this event can exist only once, if any.
-    pub(super) fn once(&self) -> Option<String> {
-        match &self.event {
-            Event::Decided { task, .. } => task.idempotency_key.as_ref().map(|key| format!("task:{key}")),
-            Event::Ran { outcome } => Some(format!("ran:{}", outcome.decision_id)),
-            Event::Judged { feedback } => {
-                let source = feedback.source.as_str();
-                Some(format!("judged:{}:{source}", feedback.decision_id))
-            }
-            // A key of its own, by which it is found again.
-            Event::MemoryRestored { .. } => Some(format!("{RESTORED}{}", DecisionId::generate())),
-            Event::PolicyChanged { .. } => Some(format!("{POLICY}{}", DecisionId::generate())),
-            Event::ArmChanged { .. } => Some(format!("{ARM}{}", DecisionId::generate())),
-            Event::VerifierChanged { .. } => Some(format!("{VERIFIER}{}", DecisionId::generate())),
-        }
-    }
-
-    /// The lesson that the policies would learn from it, unless it was learnt already: one a decision and channel. A
-    /// verified one is the decision's id, a weak one is longer.
-    pub(super) fn teaches(&self) -> Option<Vec<u8>> {
-        match &self.event {
-            Event::Judged { feedback } if feedback.score.is_some() => {
-                let id = feedback.decision_id.as_bytes();
-                Some(match feedback.source.channel() {
-                    Channel::Verified => id.to_vec(),
-                    Channel::Weak => [&id[..], b"w"].concat(),
-                })
-            }
-            _ => None,
-        }
-    }
-}
-
-/// What became of an appended event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Appended {
-    /// It is durable.
-    Stored {
-        /// Its place in the journal.
-        seq: i64,
-        /// Whether the policies learn from it.
-        learns: bool,
+/// What became of a snapshot of memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SnapshotChange {
+    /// It was taken.
+    Created {
+        /// The SHA-256 of its manifest.
+        digest: String,
+        /// How many entries it holds.
+        entries: u64,
     },
-    /// An event with the same key was there already; nothing was written.
-    Duplicate,
+    /// It is gone.
+    Deleted,
 }
 
-/// A durable event, handed to the learner in journal order.
-#[derive(Debug, Clone)]
-pub struct Committed {
-    /// Its place in the journal.
-    pub seq: i64,
-    /// When it was appended, in milliseconds since 1970.
-    pub at_ms: i64,
-    /// Whether the policies learn from it.
-    pub learns: bool,
-    /// The event with its decided task.
-    pub new: NewEvent,
+/// An erasure: what was asked for is not named, or it would not be erased.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Erased {
+    /// What it went by.
+    pub by: ErasedBy,
+    /// How many decisions it was about.
+    pub decisions: u64,
+    /// How many records were written anew.
+    pub records: u64,
 }
 
-/// An event as read back.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Stored {
-    /// Its place in the journal.
-    pub seq: i64,
-    /// When it was appended, in milliseconds since 1970.
-    pub at_ms: i64,
-    /// Whether the policies learnt from it.
-    pub learns: bool,
-    /// The event.
-    pub event: Event,
-    /// The embedding of a decided task.
-    pub embedding: Option<Embedding>,
+/// What an erasure goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErasedBy {
+    /// One task's id.
+    Task,
+    /// A tenant's name.
+    Tenant,
+}
+
+/// A compaction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compacted {
+    /// The place up to which what was learnt is kept as one state.
+    pub up_to: i64,
+    /// How many records were taken out.
+    pub records: u64,
 }

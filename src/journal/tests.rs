@@ -4,8 +4,8 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::round::{
-    Candidate, Context, Decision, DecisionId, Domain, Embedding, Feedback, FeedbackSource, IdempotencyKey, Message,
-    Mode, Outcome, OutcomeStatus, PolicyRef, Propensity, Reason, Recall, RewardWeights, Score, Task, TaskId,
+    Candidate, Context, Decision, DecisionId, Domain, Embedding, Feedback, FeedbackSource, IdempotencyKey, Kept,
+    Message, Mode, Outcome, OutcomeStatus, PolicyRef, Propensity, Reason, Recall, RewardWeights, Score, Task, TaskId,
 };
 
 const MODEL: &str = "all-MiniLM-L6-v2";
@@ -44,6 +44,7 @@ fn decided(number: u128, key: Option<&str>) -> Arc<Decided> {
         policy: PolicyRef { name: "uniform".into(), version: 1, card: String::new() },
         shadow: None,
         learnt_rounds: 0,
+        state_at: 0,
         reason: Reason::Forced,
         seed: 7,
     };
@@ -62,6 +63,7 @@ fn judged(decided: &Arc<Decided>, source: FeedbackSource, score: f64) -> NewEven
         reward: Some(score),
         cost_usd: 0.0,
         trust: 1.0,
+        idempotency_key: None,
         verdicts: vec![],
     };
     NewEvent::of(decided, Event::Judged { feedback })
@@ -85,7 +87,7 @@ async fn what_was_appended_is_read_back_after_reopening() {
     assert!(matches!(journal.append(vec![new(&round)]).await, Err(JournalError::Closed)));
     let (journal, _learner) = open(&path).await;
     assert_eq!(journal.decided(round.decision.id).await.unwrap().unwrap(), *round);
-    assert_eq!(journal.counts().await.unwrap(), (1, 0));
+    assert_eq!((journal.events().await.unwrap(), journal.verified_after(0).await.unwrap()), (1, 0));
     assert!(journal.decided(DecisionId::from(2)).await.unwrap().is_none());
 }
 
@@ -134,6 +136,7 @@ async fn events_of_one_append_are_one_unit() {
         decision_id: round.decision.id,
         status: OutcomeStatus::Done,
         output: "2".into(),
+        kept: Kept::Whole,
         calls: vec![],
         cost_usd: 0.0,
         latency_ms: 1.0,
@@ -180,7 +183,7 @@ async fn the_journal_goes_on_after_its_disk_was_full() {
     }
     sqlx::raw_sql("DROP TRIGGER full").execute(&mut other).await.unwrap();
     journal.append(vec![new(&decided(5, None))]).await.unwrap();
-    assert_eq!(journal.counts().await.unwrap().0, 2);
+    assert_eq!(journal.events().await.unwrap(), 2);
 }
 
 #[tokio::test]
@@ -206,12 +209,99 @@ async fn a_journal_of_a_newer_version_or_no_journal_at_all_is_refused() {
     assert!(matches!(foreign, JournalError::Open { .. }), "{foreign}");
 }
 
-/// A journal of format 1, as the first release wrote it, stays readable for ever.
-#[test]
-fn events_of_format_one_stay_readable() {
-    for line in include_str!("format1.jsonl").lines() {
-        serde_json::from_str::<Event>(line).unwrap();
+/// A file as the first release made it, with its records, stays readable for ever, and can be appended to.
+#[tokio::test]
+async fn a_journal_of_format_one_stays_readable() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.sqlite");
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let mut old = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    let schema = "CREATE TABLE events(seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, decision_id BLOB NOT NULL,
+        once TEXT UNIQUE, learns BLOB UNIQUE, body TEXT NOT NULL, embedding BLOB) STRICT;
+        CREATE INDEX events_by_decision ON events(decision_id); PRAGMA user_version = 1";
+    sqlx::raw_sql(schema).execute(&mut old).await.unwrap();
+    for (index, line) in include_str!("format1.jsonl").lines().enumerate() {
+        let event: Event = serde_json::from_str(line).unwrap();
+        let embedding =
+            matches!(event, Event::Decided { .. }).then(|| Embedding::new(vec![0.6, 0.8]).unwrap().to_bytes());
+        sqlx::query("INSERT INTO events(at_ms, decision_id, body, embedding) VALUES (?, ?, ?, ?)")
+            .bind(1_000 + index as i64)
+            .bind(event.decision_id().unwrap().as_bytes().as_slice())
+            .bind(line)
+            .bind(embedding)
+            .execute(&mut old)
+            .await
+            .unwrap();
     }
+    sqlx::Connection::close(old).await.unwrap();
+    let reader = JournalReader::open(&path, MODEL).await.unwrap();
+    let kinds = |stored: Vec<Stored>| stored.iter().map(|stored| stored.event.kind()).collect::<Vec<_>>();
+    assert_eq!(kinds(reader.after(0, 10).await.unwrap()), ["decided", "ran", "judged"]);
+    let (journal, _learner) = open(&path).await;
+    journal.append(vec![new(&decided(1, None))]).await.unwrap();
+    assert_eq!(kinds(journal.after(0, 10).await.unwrap()), ["decided", "ran", "judged", "decided"]);
+    let first = journal.at(1).await.unwrap().unwrap().into_decided().unwrap();
+    assert_eq!((first.task.id.as_str(), first.decision.state_at), ("llmrouter_test_00054", 0));
+    assert_eq!(journal.open_decisions(0, 100, 10).await.unwrap().len(), 2, "the format-1 task is another decision's");
+    journal.close().await;
+}
+
+#[tokio::test]
+async fn a_record_that_the_disk_garbled_is_named_and_no_other_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.sqlite");
+    let (journal, _learner) = open(&path).await;
+    for number in 1..4 {
+        journal.append(vec![new(&decided(number, None))]).await.unwrap();
+    }
+    journal.close().await;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
+    let mut other = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    let flip = "UPDATE events SET embedding = zeroblob(length(embedding)) WHERE seq = 2";
+    sqlx::raw_sql(flip).execute(&mut other).await.unwrap();
+    let (journal, _learner) = open(&path).await;
+    let refused = journal.after(0, 10).await.unwrap_err();
+    assert!(matches!(refused, JournalError::Damaged { seq: 2, .. }), "{refused}");
+    assert!(journal.at(1).await.unwrap().is_some() && journal.at(3).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn open_decisions_are_those_that_nobody_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, _learner) = open(&folder.path().join("journal.sqlite")).await;
+    let rounds: Vec<_> = (1..5).map(|number| decided(number, None)).collect();
+    for round in &rounds {
+        journal.append(vec![new(round)]).await.unwrap();
+    }
+    let Event::Judged { feedback } = judged(&rounds[0], FeedbackSource::Client, 1.0).event else { unreachable!() };
+    journal.append(vec![NewEvent::of(&rounds[0], Event::Early { feedback })]).await.unwrap();
+    journal.append(vec![judged(&rounds[1], FeedbackSource::Client, 1.0)]).await.unwrap();
+    let abandoned = Event::Abandoned { decision_id: rounds[2].decision.id };
+    journal.append(vec![NewEvent::of(&rounds[2], abandoned.clone())]).await.unwrap();
+    let again = journal.append(vec![NewEvent::of(&rounds[2], abandoned)]).await.unwrap();
+    assert_eq!(again, [Appended::Duplicate]);
+    let seqs = |open: Vec<Open>| open.iter().map(|open| open.seq).collect::<Vec<_>>();
+    assert_eq!(seqs(journal.open_decisions(0, 100, 10).await.unwrap()), [1, 4]);
+    assert_eq!(seqs(journal.open_decisions(1, 3, 10).await.unwrap()), [0; 0]);
+    assert_eq!(journal.last_before(0).await.unwrap(), 0);
+    assert_eq!(journal.last_before(i64::MAX).await.unwrap(), 7);
+}
+
+#[test]
+fn texts_are_kept_as_the_setting_says_and_numbers_always() {
+    let round = decided(1, None);
+    let keep = |kept: Kept| {
+        let event = Keeping::new(kept, [7; 32]).keep(new(&round));
+        let Event::Decided { task, .. } = event.event else { unreachable!() };
+        assert_eq!(event.decided.unwrap().task, task, "who learns from it sees what is kept");
+        task.messages[0].content.clone()
+    };
+    assert_eq!(keep(Kept::Whole), "1 + 1?");
+    assert_eq!(keep(Kept::Dropped), "");
+    let hashed = keep(Kept::Hashed);
+    assert!(hashed.starts_with("blake3:") && hashed == keep(Kept::Hashed));
+    let other = Keeping::new(Kept::Hashed, [8; 32]).keep(new(&round));
+    assert_ne!(other.decided.unwrap().task.messages[0].content, hashed, "the key is part of the hash");
 }
 
 #[tokio::test]
@@ -267,8 +357,11 @@ async fn the_last_restoration_of_memory_is_found_with_what_was_learnt_after_it()
     for events in [round(1), restore(10), round(2), restore(20), round(3), round(4)] {
         journal.append(events).await.unwrap();
     }
-    let (seq, last, learnt) = journal.last_restored().await.unwrap().unwrap();
-    assert_eq!((seq, last, learnt), (6, restored(20), 2));
+    let (seq, last) = journal.last_restored().await.unwrap().unwrap();
+    assert_eq!((seq, last, journal.verified_after(seq).await.unwrap()), (6, restored(20), 2));
+    // The last two lessons and the one before the restoration.
+    assert_eq!(journal.verified_back(seq, 5).await.unwrap(), (2, 2));
+    assert_eq!(journal.verified_back(i64::MAX, 3).await.unwrap(), (5, 3));
     let stored = journal.after(5, 1).await.unwrap();
     assert_eq!(stored[0].event, Event::MemoryRestored { restored: restored(20) });
     let mut handed_on = vec![];

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::{
     arms::{Arm, estimate_tokens},
-    round::{ArmId, Call, CallStatus, DecisionId, Outcome, OutcomeStatus, Task},
+    round::{ArmId, Call, CallStatus, DecisionId, Kept, Outcome, OutcomeStatus, Task},
 };
 
 /// Calls the arm once. A failure is an outcome too: it is journaled and learnt from.
@@ -31,7 +31,7 @@ pub async fn run_single(decision_id: DecisionId, task: &Task, arm: &Arm) -> Outc
         cost_usd,
         latency_ms,
     };
-    Outcome { decision_id, status, output, calls: vec![call], cost_usd, latency_ms }
+    Outcome { decision_id, status, output, kept: Kept::Whole, calls: vec![call], cost_usd, latency_ms }
 }
 
 /// The outcome of a decision whose arm left before it was run.
@@ -47,5 +47,13 @@ pub fn not_run(decision_id: DecisionId, arm: &ArmId, why: &str) -> Outcome {
         latency_ms: 0.0,
     };
     let calls = vec![call];
-    Outcome { decision_id, status: OutcomeStatus::Failed, output: String::new(), calls, cost_usd: 0.0, latency_ms: 0.0 }
+    Outcome {
+        decision_id,
+        status: OutcomeStatus::Failed,
+        output: String::new(),
+        kept: Kept::Whole,
+        calls,
+        cost_usd: 0.0,
+        latency_ms: 0.0,
+    }
 }

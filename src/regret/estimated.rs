@@ -7,9 +7,11 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::round::ArmId;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct ArmSums {
     n: f64,
     reward: f64,
@@ -17,7 +19,7 @@ struct ArmSums {
 }
 
 /// Sums of one domain.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Estimated {
     rounds: f64,
     reward: f64,

@@ -1,11 +1,11 @@
 //! A curve of bounded size: when it is full, every other point goes and the stride doubles.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 const POINTS_MAX: usize = 512;
 
 /// One point of the regret curve. The oracle's regret is 0 by definition.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RegretPoint {
     /// Rounds so far.
     pub round: u64,
@@ -18,7 +18,7 @@ pub struct RegretPoint {
 }
 
 /// Keeps at most 512 points, evenly spread, and always the newest.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Series<T> {
     points: Vec<T>,
     stride: u64,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     estimated::Estimated,
@@ -56,6 +56,8 @@ pub struct RegretReport {
     pub method: &'static str,
     /// Verified rounds.
     pub rounds: u64,
+    /// Decisions that nobody closed before their lease ended; their reward is unknown, not 0, and counts nowhere.
+    pub abandoned: u64,
     /// Their rewards.
     pub reward_sum: f64,
     /// Their mean score; 0 before the first.
@@ -119,7 +121,7 @@ pub struct DomainArmReport {
 }
 
 /// A voter's weight.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VoterWeight {
     /// The voter's policy.
     pub policy: String,
@@ -128,7 +130,7 @@ pub struct VoterWeight {
 }
 
 /// Each arm's share in one window of rounds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SharePoint {
     /// The window's last round.
     pub round: u64,
@@ -136,7 +138,7 @@ pub struct SharePoint {
     pub shares: BTreeMap<ArmId, f64>,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct ArmSums {
     rounds: u64,
     score: f64,
@@ -144,7 +146,7 @@ struct ArmSums {
 }
 
 /// Work of a group of rounds: all, or one domain's.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Work {
     sums: ArmSums,
     arms: BTreeMap<ArmId, ArmSums>,
@@ -154,14 +156,15 @@ struct Work {
     voters: Vec<VoterWeight>,
 }
 
-/// Folds verified rounds into the report.
-#[derive(Debug, Clone)]
+/// Folds verified rounds into the report. Written and read back as JSON it is the same bit for bit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Tracker {
     all: Work,
     domains: BTreeMap<Domain, Work>,
     reward_sum: f64,
     estimated_sum: f64,
     all_exact: bool,
+    abandoned: u64,
     series: Series<RegretPoint>,
     window: BTreeMap<ArmId, u64>,
     shares: Series<SharePoint>,
@@ -175,6 +178,7 @@ impl Default for Tracker {
             reward_sum: 0.0,
             estimated_sum: 0.0,
             all_exact: true,
+            abandoned: 0,
             series: Series::new(),
             window: BTreeMap::new(),
             shares: Series::new(),
@@ -213,6 +217,11 @@ impl Tracker {
         }
     }
 
+    /// Takes note of a decision that nobody closed.
+    pub fn abandon(&mut self) {
+        self.abandoned += 1;
+    }
+
     /// Verified rounds so far.
     pub fn rounds(&self) -> u64 {
         self.all.sums.rounds
@@ -229,6 +238,7 @@ impl Tracker {
                 "Per domain: the doubly robust value of the best fixed arm in hindsight less the reward got, summed."
             },
             rounds: sums.rounds,
+            abandoned: self.abandoned,
             reward_sum: self.reward_sum,
             score_mean: sums.score_mean(),
             cost_usd: sums.cost_usd,

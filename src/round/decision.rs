@@ -30,10 +30,18 @@ pub struct Decision {
     pub shadow: Option<ShadowView>,
     /// How many learnt rounds the policy's state held: with the seed, enough to draw this decision again.
     pub learnt_rounds: u64,
+    /// The place in the journal up to which that state was folded; 0 in journals that did not say so.
+    #[serde(default, skip_serializing_if = "is_unsaid")]
+    pub state_at: i64,
     /// Why this action.
     pub reason: Reason,
     /// Seeds the draw.
     pub seed: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_unsaid(at: &i64) -> bool {
+    *at == 0
 }
 
 /// A policy by name and state version.

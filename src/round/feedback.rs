@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DecisionId, OnError, Score};
+use super::{DecisionId, IdempotencyKey, OnError, Score};
 
 /// What a decision's answer was worth, from one source. Idempotent by (decision, source).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub struct Feedback {
     /// How much it weighs in learning, in (0, 1].
     #[serde(default = "certain", skip_serializing_if = "is_certain")]
     pub trust: f64,
+    /// The client's key, under which this feedback is stored once whatever else the source says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<IdempotencyKey>,
     /// Each verifier's part; empty for clients' feedback.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<Verdict>,

@@ -8,6 +8,7 @@ mod context;
 mod decision;
 mod feedback;
 mod ids;
+mod kept;
 mod outcome;
 mod task;
 mod unit;
@@ -18,6 +19,7 @@ pub use context::{ArmFeatures, Candidate, Context, Embedding, MaskReason, Masked
 pub use decision::{Decision, PolicyRef, Probability, Reason, ShadowView, VoterView};
 pub use feedback::{Channel, Feedback, FeedbackSource, Signal, Verdict, VerdictStatus};
 pub use ids::{ArmId, Capability, DecisionId, Domain, IdempotencyKey, SessionId, TaskId, TenantId, VerifierName};
+pub use kept::Kept;
 pub use outcome::{Call, CallStatus, Outcome, OutcomeStatus};
 pub use task::{Constraints, Message, Metadata, PROMPT_BYTES_MAX, Task};
 pub use unit::{Mode, Propensity, RewardWeights, Score};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ArmId, DecisionId};
+use super::{ArmId, DecisionId, Kept};
 
 /// What running a decision gave; one per decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,6 +13,9 @@ pub struct Outcome {
     pub status: OutcomeStatus,
     /// The answer; empty when it failed.
     pub output: String,
+    /// What is kept of the answer.
+    #[serde(default, skip_serializing_if = "Kept::is_whole")]
+    pub kept: Kept,
     /// Each worker call, in order.
     pub calls: Vec<Call>,
     /// Dollars of all calls together.

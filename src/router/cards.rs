@@ -149,6 +149,11 @@ impl Acting {
         Ok(Self { policy, card, name: name.into() })
     }
 
+    /// The same policy, nothing learnt yet.
+    pub fn afresh(&self) -> Result<Self, CardError> {
+        Self::new(Arc::clone(&self.card), &self.name)
+    }
+
     pub fn reference(&self) -> PolicyRef {
         PolicyRef { name: self.name.clone(), version: self.card.settings.version, card: self.card.label() }
     }

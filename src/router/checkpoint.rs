@@ -1,87 +1,178 @@
-//! What the policy learnt, kept beside the journal, so that a start need not fold all of it again.
+//! What was learnt, kept beside the journal, so that a start need not fold all of it again.
 //!
-//! The file is only a shortcut: lost, damaged, of another card or of another journal it is ignored, and the journal is
-//! folded from zero. Rows that make no sense cost their arm its place among the candidates, nothing more.
+//! The file is only a shortcut: lost, damaged or of another journal it is ignored, and the journal is folded from zero.
+//! Its first line holds a hash of the second, which is the state. Rows that make no sense cost their arm its place among
+//! the candidates, nothing more.
 
-use std::{fs, io::Write, path::Path};
+use std::{fs, io::Write, path::Path, thread::JoinHandle};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::cards::Acting;
+use super::{cards::Acting, trial::Trial};
 use crate::{
-    action::policy::{Action, Standings},
+    journal::{JournalError, JournalReader},
     round::PolicyRef,
 };
 
 /// The format that this version reads and writes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
-/// A state of a policy and the place in the journal that it was folded up to.
+/// The state at a place in the journal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Checkpoint {
-    format: u32,
-    policy: PolicyRef,
     /// The place in the journal.
     pub at: i64,
     /// When that event was appended: another journal has another one there.
     pub at_ms: i64,
-    standings: Value,
+    /// Up to this place no decision is left open; not a part of what was learnt.
+    #[serde(default)]
+    pub closed_up_to: i64,
+    pub known: Known,
+}
+
+/// All that was learnt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Known {
+    pub champion: PolicyState,
+    pub shadow: Option<PolicyState>,
+    pub trial: Trial,
+    pub learnt_rounds: u64,
+    pub memory_seq: u64,
+    pub standings: Value,
+    pub centroids: Value,
+    pub tracker: Value,
+}
+
+/// What a policy learnt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct PolicyState {
+    policy: PolicyRef,
     state: Value,
 }
 
-/// A checkpoint put to use.
-pub(super) struct Resumed {
-    /// Events up to this place are learnt.
-    pub at: i64,
-    pub standings: Standings,
-    /// Actions whose rows made no sense.
-    pub poisoned: Vec<Action>,
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format: u32,
+    digest: String,
+}
+
+impl PolicyState {
+    pub fn of(acting: &Acting) -> Self {
+        Self { policy: acting.reference(), state: acting.policy.state() }
+    }
+}
+
+impl Known {
+    /// The state of a policy, if it is one of these.
+    pub fn state_of(&self, acting: &Acting) -> Option<&Value> {
+        let wanted = acting.reference();
+        std::iter::once(&self.champion)
+            .chain(&self.shadow)
+            .find(|known| known.policy == wanted)
+            .map(|known| &known.state)
+    }
+
+    /// The BLAKE3 hash of all that was learnt: equal states have equal hashes, on any machine.
+    pub fn hash(&self) -> String {
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        blake3::hash(&text).to_hex().to_string()
+    }
 }
 
 impl Checkpoint {
-    pub fn of(acting: &Acting, standings: &Standings, at: i64, at_ms: i64) -> Self {
-        let (policy, state) = (acting.reference(), acting.policy.state());
-        Self { format: FORMAT, policy, at, at_ms, standings: standings.state(), state }
+    /// As text of one line.
+    pub fn text(&self) -> std::io::Result<String> {
+        Ok(serde_json::to_string(self)?)
+    }
+
+    /// Reads that text back.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
     }
 
     /// Writes it in one piece: a crash leaves the old file or the new one.
     pub fn write(&self, path: &Path) -> std::io::Result<()> {
+        let text = self.text()?;
+        let header = Header { format: FORMAT, digest: blake3::hash(text.as_bytes()).to_hex().to_string() };
         let part = path.with_extension("part");
         let mut file = fs::File::create(&part)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
+        file.write_all(format!("{}\n{text}\n", serde_json::to_string(&header)?).as_bytes())?;
         file.sync_all()?;
         fs::rename(part, path)
     }
 
     /// Reads a file; nothing when there is none, and the reason when it cannot be used.
     pub fn read(path: &Path) -> Result<Option<Self>, String> {
-        let bytes = match fs::read(path) {
-            Ok(bytes) => bytes,
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.to_string()),
         };
-        let read: Self = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-        if read.format == FORMAT { Ok(Some(read)) } else { Err(format!("format {} is not known here", read.format)) }
+        let (header, state) = text.split_once('\n').ok_or("it is cut off")?;
+        let header: Header = serde_json::from_str(header).map_err(|error| error.to_string())?;
+        if header.format != FORMAT {
+            return Err(format!("format {} is not known here", header.format));
+        }
+        let state = state.trim_end();
+        if header.digest != blake3::hash(state.as_bytes()).to_hex().as_str() {
+            return Err("it is damaged".into());
+        }
+        Self::parse(state).map(Some)
     }
 
-    /// Gives the state to a policy that learnt nothing yet. A state that does not fit leaves it so.
-    pub fn resume(&self, acting: &mut Acting) -> Result<Resumed, String> {
-        if self.policy != acting.reference() {
-            return Err(format!("it is of {} of {}", self.policy.name, self.policy.card));
-        }
-        let (standings, mut poisoned) = Standings::from_state(&self.standings).map_err(|error| error.to_string())?;
-        match acting.policy.restore(&self.state) {
-            Ok(more) => poisoned.extend(more),
-            Err(error) => {
-                // A part may have been taken over already.
-                *acting = Acting::new(std::sync::Arc::clone(&acting.card), &acting.name)
-                    .map_err(|error| error.to_string())?;
-                return Err(error.to_string());
+    /// The newest state that fits the journal: the file's, or the one that compaction left.
+    pub async fn find(journal: &JournalReader, path: &Path) -> Result<Option<Self>, JournalError> {
+        let base = journal.base().await?;
+        let after = base.as_ref().map_or(0, |base| base.seq);
+        match Self::read(path) {
+            Ok(Some(file)) if file.at >= after => {
+                let there = journal.at(file.at).await?;
+                let ours = there.is_some_and(|event| event.at_ms == file.at_ms)
+                    || base.as_ref().is_some_and(|base| (base.seq, base.at_ms) == (file.at, file.at_ms));
+                if ours {
+                    return Ok(Some(file));
+                }
+                tracing::warn!("the checkpoint is of another journal; it is not used");
             }
+            Ok(_) => {}
+            Err(problem) => tracing::warn!(%problem, "the checkpoint cannot be used; the journal is folded"),
         }
-        poisoned.sort();
-        poisoned.dedup();
-        Ok(Resumed { at: self.at, standings, poisoned })
+        let damaged = |seq, reason| JournalError::Damaged { seq, reason };
+        base.map(|base| Self::parse(&base.state).map_err(|reason| damaged(base.seq, reason))).transpose()
+    }
+}
+
+/// Writes checkpoints on a thread of its own, one at a time; whoever learns does not wait for it.
+#[derive(Default)]
+pub(super) struct Keeper {
+    writing: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Whether the last one is written.
+    pub fn is_idle(&self) -> bool {
+        self.writing.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Starts to write one.
+    pub fn keep(&mut self, path: &Path, make: impl FnOnce() -> Checkpoint + Send + 'static) {
+        self.wait();
+        let path = path.to_path_buf();
+        let write = move || {
+            if let Err(error) = make().write(&path) {
+                tracing::warn!(%error, path = %path.display(), "the checkpoint could not be written; the journal has all of it");
+            }
+        };
+        self.writing = std::thread::Builder::new().name("checkpoint".into()).spawn(write).ok();
+    }
+
+    /// Waits for the last one.
+    pub fn wait(&mut self) {
+        if let Some(writing) = self.writing.take()
+            && writing.join().is_err()
+        {
+            tracing::error!("writing a checkpoint panicked");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Router, RouterError, RouterSettings, run_blocking};
+use super::{PolicySnapshot, Router, RouterError, RouterSettings, run_blocking};
 use crate::{
     action::{
         policy::{Action, Opinion, observe},
@@ -43,27 +43,32 @@ impl Router {
         let text = essence(&task.messages);
         let embedding = self.embedder.embed(&text).await?;
         observe_stage(Stage::Embed, started.elapsed());
+        let (neighbours, recall) = self.recall(&embedding).await;
+        // One state for all that follows: the one that the decision names.
+        let snapshot = self.policy.load_full();
         let mut observed = Observed::of(self.embedder.model_id());
         if task.domain == Domain::unknown() {
-            let nearest = self.policy.load().centroids.nearest(&embedding, self.settings.domain_similarity);
+            let nearest = snapshot.centroids.nearest(&embedding, self.settings.domain_similarity);
             if let Some((domain, similarity)) = nearest.filter(|(domain, _)| self.admit(domain).is_ok()) {
                 (task.domain, observed.domain_similarity) = (domain, Some(similarity));
             }
         }
         let now = now_ms();
-        let selection = self.catalogue.load().select(&task, |arm| self.health.rests(arm, now))?;
+        let catalogue = self.catalogue.load_full();
+        let selection = catalogue.select(&task, |arm| self.health.rests(arm, now))?;
         let Selection { candidates, masked, fallback } = selection;
         observed.masked = masked;
+        let expected_score = |candidate: &Candidate| catalogue.get(&candidate.arm).ok()?.worker.expected_score(&task);
+        observed.expected_scores = candidates.iter().map(expected_score).collect();
         let last = match &task.session {
             Some(session) => self.sessions.get(session).await,
             None => None,
         };
-        let (neighbours, recall) = self.recall(&embedding).await;
         let domain = task.domain.clone();
         let text = text.as_ref().into();
         let mut context = Context { text, embedding, domain, neighbours, recall, candidates, last, weights };
         let started = Instant::now();
-        let Drawn { mut decision, poisoned } = self.draw(&task, &mut context)?;
+        let Drawn { mut decision, poisoned } = self.draw(&snapshot, &task, &mut context)?;
         if fallback {
             decision.reason = Reason::Fallback;
             metrics::counter!(Metric::Fallbacks.name()).increment(1);
@@ -103,10 +108,9 @@ impl Router {
         (vec![], Recall::Unavailable(reason))
     }
 
-    fn draw(&self, task: &Task, context: &mut Context) -> Result<Drawn, RouterError> {
+    fn draw(&self, snapshot: &PolicySnapshot, task: &Task, context: &mut Context) -> Result<Drawn, RouterError> {
         let id = DecisionId::generate();
         let seed = id.seed();
-        let snapshot = self.policy.load();
         observe(context, &snapshot.standings);
         let (opinion, fallback) = match snapshot.champion.policy.decide(context, seed) {
             Ok(opinion) => (opinion, false),
@@ -155,6 +159,7 @@ impl Router {
             policy: snapshot.champion.reference(),
             shadow,
             learnt_rounds: snapshot.learnt_rounds,
+            state_at: snapshot.at,
             reason,
             seed,
             voters: opinion.voters,

@@ -92,6 +92,16 @@ pub enum RouterError {
         /// How many wait.
         waiting: usize,
     },
+    /// A text that the journal does not keep is needed.
+    #[error("the {what} of decision {id} is not kept (journal.prompts, or it was erased): {instead}")]
+    NotKept {
+        /// The decision.
+        id: DecisionId,
+        /// Which text.
+        what: &'static str,
+        /// What to do instead.
+        instead: &'static str,
+    },
     /// A defect here.
     #[error("internal error: {0}")]
     Internal(String),

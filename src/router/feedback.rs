@@ -1,12 +1,21 @@
 //! Feedback from clients that run the model themselves, at once or days later.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use super::{Router, RouterError};
-use crate::{
-    journal::{Appended, Decided, Event, NewEvent},
-    round::{Call, CallStatus, DecisionId, Feedback, FeedbackSource, Invalid, Outcome, OutcomeStatus, Score},
+use super::{
+    Router, RouterError,
+    running::{Phase, joined},
 };
+use crate::{
+    journal::{Appended, Decided, Event, NewEvent, Stored},
+    round::{
+        Call, CallStatus, DecisionId, Feedback, FeedbackSource, IdempotencyKey, Invalid, Kept, Outcome, OutcomeStatus,
+        Score,
+    },
+};
+
+/// How often to look whether an outcome is written.
+const POLL: Duration = Duration::from_millis(2);
 
 /// What a client says of a decision: a score of its own, or the answer for the verifiers to score.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +32,8 @@ pub struct ClientFeedback {
     pub cost_usd: Option<f64>,
     /// How long the worker took, in milliseconds.
     pub latency_ms: Option<f64>,
+    /// Under which this feedback is stored once; without one a source judges a decision once.
+    pub idempotency_key: Option<IdempotencyKey>,
 }
 
 /// Who gave a score.
@@ -38,15 +49,37 @@ pub enum ClientSource {
     Thumbs,
 }
 
+impl ClientSource {
+    fn source(self) -> FeedbackSource {
+        match self {
+            Self::Client => FeedbackSource::Client,
+            Self::Judge => FeedbackSource::Judge,
+            Self::Thumbs => FeedbackSource::Thumbs,
+        }
+    }
+}
+
 /// What became of feedback.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Acknowledged {
-    /// False when the same source had judged this decision before; nothing changed then.
-    pub stored: bool,
+    /// What became of it.
+    pub status: AcknowledgedAs,
     /// Whether the policies learn from it: a decision is learnt from once.
     pub learnt: bool,
     /// What was stored, or would have been.
     pub feedback: Feedback,
+}
+
+/// What became of feedback; all of it is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AcknowledgedAs {
+    /// It is stored.
+    Stored,
+    /// It is stored, and will be joined to the outcome of the task that is still running.
+    Early,
+    /// It was there before: nothing changed.
+    Duplicate,
 }
 
 impl Router {
@@ -59,23 +92,41 @@ impl Router {
         if said.latency_ms.is_some_and(|ms| !(0.0..=1e9).contains(&ms)) {
             return Err(bad("latency_ms", "must be a number from 0 to 1000000000"));
         }
+        if let Some(key) = &said.idempotency_key
+            && let Some(known) = self.journal.feedback_by_key(key).await?
+        {
+            return repeated(key, known, &said);
+        }
         let decided = self.journal.decided(said.decision_id).await?;
         let decided = Arc::new(decided.ok_or(RouterError::UnknownDecision(said.decision_id))?);
-        let expected = decided.context.candidates.iter().find(|candidate| candidate.arm == decided.decision.arm);
-        let cost_usd = said.cost_usd.unwrap_or(expected.map_or(0.0, |candidate| candidate.cost_usd));
+        if said.output.is_some() && !decided.observed.kept.is_whole() {
+            return Err(RouterError::NotKept {
+                id: said.decision_id,
+                what: "prompt",
+                instead: "send a score of your own",
+            });
+        }
+        let phase = self.running.phase(said.decision_id);
+        let cost_usd = said.cost_usd.unwrap_or_else(|| decided.expected_cost_usd());
         let mut answer = None;
         let (events, feedback) = match (said.score, said.output) {
             (_, Some(_)) if said.source != ClientSource::Client => {
                 return Err(bad("source", "must be client, or left out, when `output` is sent: verifiers judge that"));
             }
             (Some(score), None) => {
-                let feedback = self.client_feedback(&decided, said.source, Score::new(score)?, cost_usd);
+                let mut feedback = self.client_feedback(&decided, said.source, Score::new(score)?, cost_usd);
+                feedback.idempotency_key = said.idempotency_key;
+                if phase != Phase::Away {
+                    return self.early(&decided, feedback).await;
+                }
                 (vec![Event::Judged { feedback: feedback.clone() }], feedback)
             }
+            (None, Some(_)) if phase != Phase::Away => return Err(RouterError::StillRunning(said.decision_id)),
             (None, Some(output)) => {
                 let outcome = client_outcome(&decided, output, cost_usd, said.latency_ms.unwrap_or(0.0));
                 let trust = self.settings.trust.client;
-                let feedback = Feedback { trust, ..self.judge(&decided, &outcome).await };
+                let judged = self.judge(&decided, &outcome).await;
+                let feedback = Feedback { trust, idempotency_key: said.idempotency_key, ..judged };
                 answer = Some(outcome.clone());
                 (vec![Event::Ran { outcome }, Event::Judged { feedback: feedback.clone() }], feedback)
             }
@@ -90,19 +141,41 @@ impl Router {
         if let (Some(outcome), Appended::Stored { .. }) = (answer, last) {
             self.have_judged(&decided, &outcome);
         }
-        Ok(match last {
-            Appended::Stored { learns, .. } => Acknowledged { stored: true, learnt: learns, feedback },
-            Appended::Duplicate => Acknowledged { stored: false, learnt: false, feedback },
-        })
+        Ok(acknowledged(last, feedback))
+    }
+
+    /// Takes feedback on a task that is still running: it is durable now and is joined to the outcome.
+    async fn early(&self, decided: &Arc<Decided>, feedback: Feedback) -> Result<Acknowledged, RouterError> {
+        let id = feedback.decision_id;
+        let event = Event::Early { feedback: feedback.clone() };
+        let appended = self.append(vec![NewEvent::of(decided, event)]).await?;
+        let status = match appended.as_slice() {
+            [Appended::Stored { .. }] => AcknowledgedAs::Early,
+            _ => return Ok(acknowledged(Appended::Duplicate, feedback)),
+        };
+        if !self.running.keep(&feedback) {
+            // The outcome was on its way: it is in the journal in a moment, or its round has failed and this waits for the next.
+            while self.running.phase(id) == Phase::Closing {
+                tokio::time::sleep(POLL).await;
+            }
+            if let Some(outcome) = self.explain(id).await?.outcome {
+                let joined = joined(feedback, self.weights(&decided.task), outcome.cost_usd);
+                let event = Event::Judged { feedback: joined.clone() };
+                let appended = self.append(vec![NewEvent::of(decided, event)]).await?;
+                return Ok(acknowledged(appended.first().copied().unwrap_or(Appended::Duplicate), joined));
+            }
+        }
+        Ok(Acknowledged { status, learnt: false, feedback })
     }
 
     fn client_feedback(&self, decided: &Decided, source: ClientSource, score: Score, cost_usd: f64) -> Feedback {
         let trust = self.settings.trust;
-        let (source, trust) = match source {
-            ClientSource::Client => (FeedbackSource::Client, trust.client),
-            ClientSource::Judge => (FeedbackSource::Judge, trust.judge),
-            ClientSource::Thumbs => (FeedbackSource::Thumbs, trust.thumbs),
+        let trust = match source {
+            ClientSource::Client => trust.client,
+            ClientSource::Judge => trust.judge,
+            ClientSource::Thumbs => trust.thumbs,
         };
+        let source = source.source();
         Feedback {
             decision_id: decided.decision.id,
             source,
@@ -110,9 +183,33 @@ impl Router {
             reward: Some(self.weights(&decided.task).reward(score.get(), cost_usd)),
             cost_usd,
             trust,
+            idempotency_key: None,
             verdicts: vec![],
         }
     }
+}
+
+fn acknowledged(appended: Appended, feedback: Feedback) -> Acknowledged {
+    match appended {
+        Appended::Stored { learns, .. } => Acknowledged { status: AcknowledgedAs::Stored, learnt: learns, feedback },
+        Appended::Duplicate => Acknowledged { status: AcknowledgedAs::Duplicate, learnt: false, feedback },
+    }
+}
+
+/// The answer to feedback whose key was seen before: the first one's, if it said the same.
+fn repeated(key: &IdempotencyKey, known: Stored, said: &ClientFeedback) -> Result<Acknowledged, RouterError> {
+    let (Event::Judged { feedback } | Event::Early { feedback }) = known.event else {
+        return Err(RouterError::Internal("a feedback's key names no feedback".into()));
+    };
+    // An answer is compared by nothing but its decision: what the verifiers said of it is what counts.
+    let score = said.score.is_none_or(|score| feedback.score.is_some_and(|known| known.get() == score));
+    if feedback.decision_id != said.decision_id
+        || !score
+        || said.score.is_some() && feedback.source != said.source.source()
+    {
+        return Err(RouterError::KeyReused(key.clone()));
+    }
+    Ok(Acknowledged { status: AcknowledgedAs::Duplicate, learnt: known.learns, feedback })
 }
 
 /// The outcome of a worker that the client called.
@@ -130,6 +227,7 @@ fn client_outcome(decided: &Decided, output: String, cost_usd: f64, latency_ms: 
         decision_id: decided.decision.id,
         status: OutcomeStatus::Done,
         output,
+        kept: Kept::Whole,
         calls: vec![call],
         cost_usd,
         latency_ms,

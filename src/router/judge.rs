@@ -129,6 +129,7 @@ impl Router {
             reward: Some(self.weights(&decided.task).reward(score.get(), cost_usd)),
             cost_usd,
             trust: self.settings.trust.judge,
+            idempotency_key: None,
             verdicts: vec![verdict],
         };
         let event = NewEvent::of(decided, Event::Judged { feedback });

@@ -2,12 +2,15 @@
 //!
 //! The same fold serves live rounds and the journal's replay at open, so a restart gives the same state. Memory takes
 //! each learnt round as its next entry, counted from zero or from the snapshot that was restored last, so that it can be
-//! rebuilt from the journal.
+//! rebuilt from the journal. Events that wait together are folded together and published once.
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwap;
@@ -15,26 +18,28 @@ use tokio::{runtime::Handle, sync::mpsc};
 
 use super::{
     cards::Acting,
-    checkpoint::Checkpoint,
-    lesson::{Folded, Trial, fold, is_unscored, lesson, teach},
+    checkpoint::{Checkpoint, Keeper},
+    lesson::{Folded, fold, is_unscored, teach},
     policies::Prepared,
     recollection::Recollection,
+    state::State,
+    trial::Trial,
 };
 use crate::{
-    action::policy::{LearntRound, Standings},
-    arms::Catalogue,
+    action::policy::Standings,
     context::domain::Centroids,
     journal::{Committed, Decided, Event, Journal, PolicyChange, PolicyOrigin, PolicyRole},
-    regret::{Observed, Tracker},
-    round::{ArmId, Channel, Domain, Feedback, Outcome, OutcomeStatus, VerdictStatus},
+    regret::Tracker,
+    round::{Channel, Feedback, Outcome, OutcomeStatus, VerdictStatus},
     telemetry::{Events, Metric, RoundEvent, Stage, observe_stage},
 };
 
 /// How much of a prompt an event shows.
 const PROMPT_HEAD_CHARS: usize = 120;
-
-/// Rounds learnt between two checkpoints.
-const CHECKPOINT_EVERY: u64 = 2_000;
+/// Rounds learnt between two checkpoints, at least, and the time.
+const CHECKPOINT_EVERY: (u64, Duration) = (2_000, Duration::from_secs(5));
+/// Events folded before what they taught decides, at most.
+const BATCH: usize = 64;
 
 /// What decides now.
 pub struct PolicySnapshot {
@@ -46,8 +51,13 @@ pub struct PolicySnapshot {
     pub(super) trial: Trial,
     /// How many changes of policies were made.
     pub(super) changes: u64,
+    /// The place in the journal up to which it was folded, and when that event was appended.
+    pub(super) at: i64,
+    pub(super) at_ms: i64,
     /// How many rounds were learnt.
     pub learnt_rounds: u64,
+    /// The number of memory's next entry.
+    pub(super) memory_seq: u64,
     /// What the arms did in the domains.
     pub standings: Standings,
     /// What the domains' tasks are like.
@@ -55,128 +65,103 @@ pub struct PolicySnapshot {
 }
 
 impl PolicySnapshot {
-    /// A hash of all that decides.
-    pub(super) fn state_hash(&self) -> String {
-        let state = serde_json::json!([self.champion.policy.state(), self.standings.state()]);
-        blake3::hash(state.to_string().as_bytes()).to_hex().to_string()
+    /// A hash of all that was learnt.
+    pub(super) fn state_hash(&self, tracker: &Tracker) -> String {
+        self.known(tracker).hash()
     }
 }
 
-/// The state that rounds are folded into.
+/// The state that rounds are folded into, and whom it concerns.
 pub(super) struct Learner {
-    pub champion: Acting,
-    pub shadow: Option<Acting>,
-    pub trial: Trial,
+    pub state: State,
     pub changes: u64,
-    /// The champion and the standings know all events up to this place already.
-    pub resumed_at: i64,
-    pub learnt_rounds: u64,
-    pub standings: Standings,
-    pub centroids: Centroids,
     pub recollection: Recollection,
-    pub catalogue: Arc<ArcSwap<Catalogue>>,
-    pub tracker: Arc<Mutex<Tracker>>,
     pub published: Arc<ArcSwap<PolicySnapshot>>,
     pub events: Events,
     pub journal: Arc<Journal>,
     pub prepared: Arc<Mutex<Option<Prepared>>>,
     pub checkpoint: PathBuf,
+    /// Up to this place no decision is left open.
+    pub closed_up_to: Arc<AtomicI64>,
     /// Where waiting for the journal happens.
     pub handle: Handle,
+}
+
+/// When the last checkpoint was begun.
+struct Kept {
+    keeper: Keeper,
+    rounds: u64,
+    when: Instant,
 }
 
 impl Learner {
     /// Takes committed events until the journal closes.
     pub(super) fn run(mut self, mut committed: mpsc::Receiver<Committed>) {
         let mut last_outcome: Option<Outcome> = None;
-        let mut last = None;
-        while let Some(Committed { seq, at_ms, learns, new }) = committed.blocking_recv() {
-            match new.event {
-                Event::Decided { .. } | Event::VerifierChanged { .. } | Event::ArmChanged { .. } => {}
-                Event::Ran { outcome } => last_outcome = Some(outcome),
-                Event::MemoryRestored { restored } => self.recollection.restore(&restored),
-                Event::PolicyChanged { change } => {
-                    self.change(change, seq);
-                    self.publish();
-                }
-                Event::Judged { feedback } => {
-                    let Some(decided) = new.decided else { continue };
-                    let outcome = last_outcome.take().filter(|outcome| outcome.decision_id == decided.decision.id);
-                    let feedback = &feedback;
-                    if learns {
-                        let started = Instant::now();
-                        self.fold(&Folded::Learnt { at: seq, decided: &decided, feedback, at_ms });
-                        self.publish();
-                        observe_stage(Stage::Learn, started.elapsed());
-                    } else if is_unscored(feedback) {
-                        self.fold(&Folded::Unscored { at: seq, feedback });
-                        self.publish();
-                    }
-                    self.announce(&decided, outcome.as_ref(), feedback, at_ms);
-                    if learns && self.learnt_rounds.is_multiple_of(CHECKPOINT_EVERY) {
-                        self.keep(seq, at_ms);
-                    }
-                }
+        let mut kept = Kept { keeper: Keeper::default(), rounds: self.state.learnt_rounds, when: Instant::now() };
+        let mut batch = Vec::with_capacity(BATCH);
+        while committed.blocking_recv_many(&mut batch, BATCH) > 0 {
+            let started = Instant::now();
+            let learnt = self.state.learnt_rounds;
+            for event in batch.drain(..) {
+                self.take(event, &mut last_outcome);
             }
-            last = Some((seq, at_ms));
+            self.publish();
+            if self.state.learnt_rounds > learnt {
+                observe_stage(Stage::Learn, started.elapsed());
+            }
+            self.keep_when_due(&mut kept);
         }
-        if let Some((seq, at_ms)) = last {
-            self.keep(seq, at_ms);
+        self.keep(&mut kept);
+        kept.keeper.wait();
+    }
+
+    fn take(&mut self, Committed { seq, at_ms, learns, new }: Committed, last_outcome: &mut Option<Outcome>) {
+        match new.event {
+            Event::Decided { .. }
+            | Event::Early { .. }
+            | Event::SnapshotChanged { .. }
+            | Event::VerifierChanged { .. }
+            | Event::ArmChanged { .. }
+            | Event::Erased { .. }
+            | Event::Compacted { .. } => {}
+            Event::Ran { outcome } => *last_outcome = Some(outcome),
+            Event::Abandoned { .. } => self.state.fold(&Folded::Abandoned { at: seq }),
+            Event::MemoryRestored { restored } => {
+                self.state.fold(&Folded::Restored { at: seq, restored: &restored });
+                self.recollection.restore(&restored);
+            }
+            Event::PolicyChanged { change } => self.change(change, seq),
+            Event::Judged { feedback } => {
+                let Some(decided) = new.decided else { return };
+                let outcome = last_outcome.as_ref().filter(|outcome| outcome.decision_id == decided.decision.id);
+                let feedback = &feedback;
+                if learns {
+                    self.fold(&Folded::Learnt { at: seq, decided: &decided, feedback, at_ms });
+                } else if is_unscored(feedback) {
+                    self.fold(&Folded::Unscored { at: seq, feedback });
+                }
+                self.announce(&decided, outcome, feedback, at_ms);
+            }
         }
+        (self.state.at, self.state.at_ms) = (seq, at_ms);
     }
 
     /// Folds one event.
     pub(super) fn fold(&mut self, folded: &Folded<'_>) {
+        self.state.fold(folded);
         match folded {
             Folded::Restored { at, restored } => self.recollection.pass(*at, restored),
-            Folded::TrialChanged => self.trial = Trial::default(),
-            Folded::Unscored { at, .. } => self.teach(*at, folded),
-            Folded::Learnt { at, decided, feedback, at_ms } => {
-                let Some(round) = lesson(decided, feedback) else { return };
-                self.teach(*at, folded);
-                if *at > self.resumed_at {
-                    self.standings.learn(&round);
+            Folded::Learnt { decided, feedback, at_ms, .. } if feedback.source.channel() == Channel::Verified => {
+                if let Some(score) = feedback.score {
+                    self.recollection.learn(decided, feedback, score.get(), *at_ms);
                 }
-                self.learnt_rounds += 1;
-                if feedback.source.channel() == Channel::Weak {
-                    return;
-                }
-                let Decided { task, context, observed, .. } = decided;
-                if let Some(shadow) = &self.shadow {
-                    self.trial.learn(&shadow.card.label(), &shadow.name, decided, feedback);
-                }
-                if observed.domain_similarity.is_none() && task.domain != Domain::unknown() {
-                    self.centroids.learn(&task.domain, &context.embedding);
-                }
-                self.recollection.learn(decided, feedback, round.score, *at_ms);
-                self.track(decided, &round);
             }
+            Folded::Learnt { .. }
+            | Folded::Unscored { .. }
+            | Folded::Abandoned { .. }
+            | Folded::TrialChanged { .. } => {}
         }
-    }
-
-    fn teach(&mut self, at: i64, folded: &Folded<'_>) {
-        if at > self.resumed_at {
-            teach(self.champion.policy.as_mut(), folded);
-        }
-        if let Some(shadow) = &mut self.shadow {
-            teach(shadow.policy.as_mut(), folded);
-        }
-    }
-
-    fn track(&self, decided: &Decided, round: &LearntRound<'_>) {
-        let Decided { task, decision, .. } = decided;
-        let truth = self.truth(decided);
-        let voters: Vec<_> = decision.voters.iter().map(|voter| (voter.policy.clone(), voter.weight)).collect();
-        self.tracker.lock().unwrap_or_else(PoisonError::into_inner).observe(&Observed {
-            domain: &task.domain,
-            arm: &decision.arm,
-            propensity: decision.propensity.get(),
-            score: round.score,
-            reward: round.reward,
-            cost_usd: round.cost_usd,
-            truth: truth.as_deref(),
-            voters: &voters,
-        });
     }
 
     /// Puts the policy of a change in its place, with the rounds added that came since it was folded.
@@ -200,54 +185,46 @@ impl Learner {
             }
             None => None,
         };
+        let state = &mut self.state;
         match (change.role, acting) {
-            (PolicyRole::Shadow, acting) => (self.shadow, self.trial) = (acting, Trial::default()),
+            (PolicyRole::Shadow, acting) => (state.shadow, state.trial) = (acting, Trial::default()),
             (PolicyRole::Champion, Some(acting)) => {
                 // A trial ends with its success.
-                if self.shadow.as_ref().is_some_and(|shadow| shadow.reference() == acting.reference()) {
-                    self.shadow = None;
+                if state.shadow.as_ref().is_some_and(|shadow| shadow.reference() == acting.reference()) {
+                    state.shadow = None;
                 }
-                (self.champion, self.resumed_at) = (acting, 0);
+                state.champion = acting;
             }
             (PolicyRole::Champion, None) => tracing::error!("a policy change came without its policy"),
         }
     }
 
-    fn keep(&self, at: i64, at_ms: i64) {
-        let checkpoint = Checkpoint::of(&self.champion, &self.standings, at, at_ms);
-        if let Err(error) = checkpoint.write(&self.checkpoint) {
-            tracing::warn!(%error, path = %self.checkpoint.display(), "the policy's checkpoint could not be written");
+    fn keep_when_due(&self, kept: &mut Kept) {
+        let (rounds, time) = CHECKPOINT_EVERY;
+        let due = self.state.learnt_rounds >= kept.rounds + rounds && kept.when.elapsed() >= time;
+        if due && kept.keeper.is_idle() {
+            self.keep(kept);
         }
     }
 
-    /// Every candidate's true expected reward, where all workers know theirs.
-    fn truth(&self, decided: &Decided) -> Option<Vec<(ArmId, f64)>> {
-        let catalogue = self.catalogue.load();
-        let weights = decided.context.weights;
-        decided
-            .context
-            .candidates
-            .iter()
-            .map(|candidate| {
-                let arm = catalogue.get(&candidate.arm).ok()?;
-                let score = arm.worker.expected_score(&decided.task)?;
-                Some((candidate.arm.clone(), weights.reward(score, candidate.cost_usd)))
-            })
-            .collect()
+    fn keep(&self, kept: &mut Kept) {
+        (kept.rounds, kept.when) = (self.state.learnt_rounds, Instant::now());
+        if self.state.at == 0 {
+            return;
+        }
+        let (snapshot, tracker) = (self.state.snapshot(self.changes), self.state.tracker());
+        let closed_up_to = self.closed_up_to.load(Ordering::Relaxed);
+        kept.keeper.keep(&self.checkpoint, move || Checkpoint {
+            closed_up_to,
+            at: snapshot.at,
+            at_ms: snapshot.at_ms,
+            known: snapshot.known(&tracker),
+        });
     }
 
     /// Makes the state the one that decides.
     pub(super) fn publish(&self) {
-        let snapshot = PolicySnapshot {
-            champion: self.champion.snapshot(),
-            shadow: self.shadow.as_ref().map(Acting::snapshot),
-            trial: self.trial,
-            changes: self.changes,
-            learnt_rounds: self.learnt_rounds,
-            standings: self.standings.clone(),
-            centroids: self.centroids.clone(),
-        };
-        self.published.store(Arc::new(snapshot));
+        self.published.store(Arc::new(self.state.snapshot(self.changes)));
     }
 
     fn announce(&self, decided: &Decided, outcome: Option<&Outcome>, feedback: &Feedback, at_ms: i64) {
@@ -275,7 +252,7 @@ impl Learner {
             metrics::counter!(Metric::Verdicts.name(), "verifier" => verifier, "status" => status).increment(1);
         }
         self.events.send(RoundEvent {
-            round: self.learnt_rounds,
+            round: self.state.learnt_rounds,
             at_ms,
             decision_id: decision.id,
             task_id: task.id.clone(),

@@ -2,77 +2,43 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use tokio::sync::mpsc;
 
 use super::RouterError;
 use crate::{
     action::policy::{LearntRound, Policy},
-    journal::{Decided, Event, Journal, PolicyRole, Restored},
+    journal::{Decided, Event, JournalError, JournalReader, PolicyRole, Restored, Stored},
     round::{Channel, DecisionId, Feedback, FeedbackSource},
 };
 
-/// Events read at a time while folding.
-const PAGE: i64 = 2_000;
+/// Events read at a time while folding, and such pages that may wait.
+const PAGE: i64 = 1_000;
+const PAGES_AHEAD: usize = 2;
 /// Decisions kept in RAM while folding, in wait for their feedback; the rest are read again when it comes.
 const OPEN_DECISIONS_MAX: usize = 50_000;
 
-/// What the fold is told, in journal order.
+/// What the fold is told, in journal order; `at` is a place in the journal.
 pub(super) enum Folded<'a> {
     /// A round to learn from, with its place in the journal.
     Learnt { at: i64, decided: &'a Decided, feedback: &'a Feedback, at_ms: i64 },
     /// Money was spent and nobody could say what for.
     Unscored { at: i64, feedback: &'a Feedback },
+    /// Nobody closed a decision.
+    Abandoned { at: i64 },
     /// Another policy was put on trial, or the trial ended.
-    TrialChanged,
+    TrialChanged { at: i64 },
     /// Memory's content was replaced at this place in the journal.
     Restored { at: i64, restored: &'a Restored },
 }
 
-/// What a policy on trial would have brought, by the rounds that the champion decided while it looked on.
-///
-/// The estimate is self-normalised importance sampling: sum w r / sum w with w = the shadow's probability of what was
-/// taken / its propensity. `effective_rounds` = (sum w)^2 / sum w^2: with few of them the estimate says little.
-///
-/// Reference: Swaminathan and Joachims, The Self-Normalized Estimator for Counterfactual Learning, 2015.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Trial {
-    /// Verified rounds seen.
-    pub rounds: u64,
-    /// The champion's mean reward over them.
-    pub champion_reward: Option<f64>,
-    /// The shadow's, estimated.
-    pub shadow_reward: Option<f64>,
-    /// How many rounds the estimate is worth.
-    pub effective_rounds: f64,
-    #[serde(skip)]
-    reward_sum: f64,
-    #[serde(skip)]
-    weight_sum: f64,
-    #[serde(skip)]
-    weight_squares: f64,
-    #[serde(skip)]
-    weighted_reward_sum: f64,
-}
-
-impl Trial {
-    /// Adds a verified round; one that this shadow did not look on at changes nothing.
-    pub(super) fn learn(&mut self, card: &str, policy: &str, decided: &Decided, feedback: &Feedback) {
-        let decision = &decided.decision;
-        let Some((view, reward)) = decision.shadow.as_ref().zip(feedback.reward) else { return };
-        let taken = decision.pmf.iter().position(|entry| entry.mode == decision.mode && entry.arm == decision.arm);
-        let p = taken.and_then(|place| view.pmf.get(place)).copied();
-        let ours = view.policy.card == card && view.policy.name == policy;
-        let (Some(p), true, Channel::Verified) = (p, ours, feedback.source.channel()) else { return };
-        let weight = p / decision.propensity.get();
-        self.rounds += 1;
-        self.reward_sum += reward;
-        self.weight_sum += weight;
-        self.weight_squares += weight * weight;
-        self.weighted_reward_sum += weight * reward;
-        self.champion_reward = Some(self.reward_sum / self.rounds as f64);
-        if self.weight_sum > 0.0 {
-            self.shadow_reward = Some(self.weighted_reward_sum / self.weight_sum);
-            self.effective_rounds = self.weight_sum * self.weight_sum / self.weight_squares;
+impl Folded<'_> {
+    pub fn at(&self) -> i64 {
+        match self {
+            Self::Learnt { at, .. }
+            | Self::Unscored { at, .. }
+            | Self::Abandoned { at }
+            | Self::TrialChanged { at }
+            | Self::Restored { at, .. } => *at,
         }
     }
 }
@@ -112,31 +78,29 @@ pub(super) fn teach(policy: &mut dyn Policy, folded: &Folded<'_>) {
             }
         }
         Folded::Unscored { feedback, .. } => policy.charge(feedback.cost_usd),
-        Folded::Restored { .. } | Folded::TrialChanged => {}
+        Folded::Restored { .. } | Folded::Abandoned { .. } | Folded::TrialChanged { .. } => {}
     }
 }
 
-/// Reads the journal after one place and up to another; returns how many events that were. `progress` is told (done,
-/// total) events.
+/// Reads the journal after one place and up to another; returns the last place read and how many events that were.
+/// `progress` is told (done, total) events. Records are read and unpacked ahead of the fold, on another thread.
 pub(super) async fn fold(
-    journal: &Journal,
+    journal: &JournalReader,
     after: i64,
     until: i64,
     progress: impl Fn(u64, u64),
     mut tell: impl FnMut(Folded<'_>),
-) -> Result<u64, RouterError> {
-    let total = journal.counts().await?.0;
+) -> Result<Read, RouterError> {
+    let last = journal.last_seq().await?.min(until);
+    let total = last.saturating_sub(after).max(0).unsigned_abs();
+    let mut pages = read_ahead(journal.clone(), after, until);
     // Decision ids are ordered by time, so the first of the map is the oldest.
     let mut open: BTreeMap<DecisionId, Decided> = BTreeMap::new();
-    let (mut seq, mut done) = (after, 0);
-    loop {
-        let mut page = journal.after(seq, PAGE).await?;
-        page.retain(|stored| stored.seq <= until);
-        let Some(last) = page.last() else { return Ok(done) };
-        seq = last.seq;
-        done += page.len() as u64;
-        for stored in page {
+    let mut read = Read { at: after, at_ms: 0, events: 0 };
+    while let Some(page) = pages.recv().await {
+        for stored in page? {
             let (at, learns, at_ms) = (stored.seq, stored.learns, stored.at_ms);
+            read = Read { at, at_ms, events: (at - after).unsigned_abs() };
             match &stored.event {
                 Event::Decided { decision, .. } => {
                     let id = decision.id;
@@ -158,15 +122,57 @@ pub(super) async fn fold(
                     tell(Folded::Learnt { at, decided: &decided, feedback, at_ms });
                 }
                 Event::Judged { feedback } if is_unscored(feedback) => tell(Folded::Unscored { at, feedback }),
+                Event::Abandoned { .. } => tell(Folded::Abandoned { at }),
                 Event::MemoryRestored { restored } => tell(Folded::Restored { at, restored }),
-                Event::PolicyChanged { change } if change.role == PolicyRole::Shadow => tell(Folded::TrialChanged),
+                Event::PolicyChanged { change } if change.role == PolicyRole::Shadow => {
+                    tell(Folded::TrialChanged { at });
+                }
                 Event::Judged { .. }
+                | Event::Early { .. }
                 | Event::Ran { .. }
+                | Event::SnapshotChanged { .. }
                 | Event::PolicyChanged { .. }
                 | Event::VerifierChanged { .. }
-                | Event::ArmChanged { .. } => {}
+                | Event::ArmChanged { .. }
+                | Event::Erased { .. }
+                | Event::Compacted { .. } => {}
             }
         }
-        progress(done, total);
+        progress(read.events.min(total), total);
     }
+    Ok(read)
+}
+
+/// How far a fold came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Read {
+    /// The last event's place, and when it was appended.
+    pub at: i64,
+    pub at_ms: i64,
+    /// How many events that were.
+    pub events: u64,
+}
+
+fn read_ahead(journal: JournalReader, after: i64, until: i64) -> mpsc::Receiver<Result<Vec<Stored>, JournalError>> {
+    let (send, pages) = mpsc::channel(PAGES_AHEAD);
+    tokio::spawn(async move {
+        let mut seq = after;
+        loop {
+            let page = journal.lessons_after(seq, PAGE).await.map(|mut page| {
+                page.retain(|stored| stored.seq <= until);
+                page
+            });
+            match &page {
+                Ok(page) if page.is_empty() => return,
+                Ok(page) => seq = page.last().map_or(seq, |last| last.seq),
+                Err(_) => {}
+            }
+            let failed = page.is_err();
+            // Nobody waits for more when the fold has failed.
+            if send.send(page).await.is_err() || failed {
+                return;
+            }
+        }
+    });
+    pages
 }

@@ -7,7 +7,7 @@ use std::{
 
 use super::{Router, RouterError, run_blocking};
 use crate::{
-    journal::{Appended, Event, Journal, NewEvent, Restored, now_ms},
+    journal::{Appended, Event, Journal, NewEvent, Restored, SnapshotChange, now_ms},
     memory::{
         Filter, Memory, MemoryError,
         snapshot::{Listed, Snapshot, SnapshotError, SnapshotStore},
@@ -29,9 +29,13 @@ pub fn restoration(snapshot: &Snapshot) -> NewEvent {
     NewEvent::alone(Event::MemoryRestored { restored })
 }
 
+fn snapshot_changed(name: &str, change: SnapshotChange) -> NewEvent {
+    NewEvent::alone(Event::SnapshotChanged { snapshot: name.into(), change })
+}
+
 /// An error for the snapshot that memory was restored from last: a rebuild needs it.
 pub async fn refuse_in_use(journal: &Journal, name: &str) -> Result<(), RouterError> {
-    let in_use = journal.last_restored().await?.is_some_and(|(_, restored, _)| restored.snapshot == name);
+    let in_use = journal.last_restored().await?.is_some_and(|(_, restored)| restored.snapshot == name);
     if in_use { Err(SnapshotError::InUse(name.into()).into()) } else { Ok(()) }
 }
 
@@ -67,7 +71,10 @@ impl Router {
             let _still = writer.hold();
             snapshots.create(name.as_deref(), &*memory, &shape, now_ms())
         });
-        Ok(created.await??)
+        let snapshot = created.await??;
+        let change = SnapshotChange::Created { digest: snapshot.digest.clone(), entries: snapshot.manifest.count };
+        self.append(vec![snapshot_changed(&snapshot.name, change)]).await?;
+        Ok(snapshot)
     }
 
     /// All snapshots.
@@ -108,7 +115,10 @@ impl Router {
     /// Deletes a snapshot, unless memory rests on it.
     pub async fn delete_snapshot(&self, name: String) -> Result<(), RouterError> {
         refuse_in_use(&self.journal, &name).await?;
-        self.with_snapshots(move |snapshots| snapshots.delete(&name)).await
+        let deleted = name.clone();
+        self.with_snapshots(move |snapshots| snapshots.delete(&deleted)).await?;
+        self.append(vec![snapshot_changed(&name, SnapshotChange::Deleted)]).await?;
+        Ok(())
     }
 
     /// The folder of snapshots, for up- and downloads.

@@ -17,22 +17,26 @@ mod error;
 mod feedback;
 mod judge;
 mod learner;
+mod lease;
 mod lesson;
 mod memory;
 mod open;
 mod policies;
 mod recollection;
 mod roles;
+mod running;
+mod state;
+mod trial;
 mod verifiers;
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::BTreeSet,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64},
+        atomic::{AtomicBool, AtomicI64, AtomicU64},
     },
     thread::JoinHandle,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwap;
@@ -41,12 +45,13 @@ use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use policies::Policies;
+use running::{Running, joined};
 
 use crate::{
     arms::{Catalogue, Health},
     context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
-    journal::{Appended, Event, Journal, NewEvent, Stored, now_ms},
+    journal::{Appended, Event, Journal, Keeping, NewEvent, Stored, now_ms},
     memory::{Memory, MemoryWriter, Shape, snapshot::SnapshotStore},
     modes,
     regret::{RegretReport, Tracker},
@@ -71,13 +76,13 @@ pub use crate::{
 pub use arms::ArmReport;
 pub use cards::Card;
 pub use error::RouterError;
-pub use feedback::{Acknowledged, ClientFeedback, ClientSource};
+pub use feedback::{Acknowledged, AcknowledgedAs, ClientFeedback, ClientSource};
 pub use judge::JudgeSettings;
 pub use learner::PolicySnapshot;
-pub use lesson::Trial;
 pub use memory::{refuse_in_use, restoration};
-pub use open::{ArmMaker, Opened, RouterParts, RouterSettings, Trust, fill_memory, learnt_rounds};
+pub use open::{ArmMaker, Opened, Resumed, RouterParts, RouterSettings, Trust, fill_memory, learnt_rounds};
 pub use policies::{CardReport, ChangeReport, DomainWeights, PoliciesReport, ShadowReport};
+pub use trial::TrialReport;
 pub use verifiers::{NewComponent, SetReport};
 
 /// A finished round.
@@ -102,6 +107,10 @@ pub struct Explanation {
     pub outcome: Option<Outcome>,
     /// Every feedback so far.
     pub feedback: Vec<Feedback>,
+    /// Feedback that came before the outcome and waits for it.
+    pub early: Vec<Feedback>,
+    /// Whether its lease ended before anybody said what became of it.
+    pub abandoned: bool,
 }
 
 /// A task that is new, or that was decided before under its idempotency key.
@@ -132,6 +141,8 @@ pub struct Router {
     // Answers that the judge may look at now.
     judging: Arc<Semaphore>,
     journal: Arc<Journal>,
+    // What the journal keeps of texts.
+    keeping: Keeping,
     policy: Arc<ArcSwap<PolicySnapshot>>,
     policies: Policies,
     closing: CancellationToken,
@@ -141,13 +152,15 @@ pub struct Router {
     settings: RouterSettings,
     // The domains that were seen, where none are configured.
     seen_domains: ArcSwap<BTreeSet<Domain>>,
-    // Guards which decisions are being run by this process.
-    running: Mutex<HashSet<DecisionId>>,
+    // The decisions that this process runs now.
+    running: Running,
     rounds: TaskTracker,
     // Guards the learner's handle, which the first `close` takes.
     learner: Mutex<Option<JoinHandle<()>>>,
-    // Guards the handle of the task that watches the cards, which the first `close` takes.
-    watcher: Mutex<Option<tokio::task::JoinHandle<()>>>,
+    // The tasks that go on until the router closes: they watch the cards and the leases.
+    watchers: TaskTracker,
+    // Up to this place in the journal no decision is left open.
+    closed_up_to: Arc<AtomicI64>,
 }
 
 impl Router {
@@ -163,19 +176,29 @@ impl Router {
         if let Some(waiting) = self.registry.overload() {
             return Err(RouterError::Overloaded { waiting });
         }
-        let Explanation { decided, outcome, mut feedback } = match self.claim(task).await? {
-            Claim::Fresh(decided) => return self.finish(decided, false).await,
+        let (messages, metadata) = (task.messages.clone(), task.metadata.clone());
+        let Explanation { mut decided, outcome, mut feedback, early, .. } = match self.claim(task).await? {
+            Claim::Fresh(decided) => return self.finish(decided, vec![], false).await,
             Claim::Repeat(explanation) => *explanation,
         };
+        if !decided.observed.kept.is_whole() {
+            // The request brings again what the journal does not keep.
+            (decided.task.messages, decided.task.metadata) = (messages, metadata);
+        }
         let decided = Arc::new(decided);
         if let Some(outcome) = outcome
             && let Some(place) =
                 feedback.iter().position(|f| matches!(f.source, FeedbackSource::Verifier | FeedbackSource::Failure))
         {
+            if !outcome.kept.is_whole() && outcome.status == OutcomeStatus::Done {
+                let id = decided.decision.id;
+                let instead = "it was done and paid for; send the task under another key to have it done again";
+                return Err(RouterError::NotKept { id, what: "answer", instead });
+            }
             return Ok(Round { decided, outcome, feedback: feedback.swap_remove(place), repeated: true });
         }
         // The decision was journaled, but a crash came before its outcome: finish what was begun.
-        self.finish(decided, true).await
+        self.finish(decided, early, true).await
     }
 
     /// Decides a task for a caller that runs the model itself. The decision is durable when this returns.
@@ -212,18 +235,27 @@ impl Router {
         let first = self.explain(id).await?;
         // The domain was found the first time, and would be again unless the router has learnt another one since.
         let found = first.decided.observed.domain_similarity.is_some() && task.domain == Domain::unknown();
-        let same = first.decided.task.messages == task.messages
+        let known = &first.decided.task;
+        let mut kept = task.clone();
+        self.keeping.with(first.decided.observed.kept).task(&mut kept);
+        let same = known.messages == kept.messages
             && (first.decided.task.domain == task.domain || found)
-            && first.decided.task.metadata == task.metadata
+            && known.metadata == kept.metadata
             && first.decided.task.constraints == task.constraints
             && task.reward.is_none_or(|reward| first.decided.task.reward == Some(reward));
         if same { Ok(Claim::Repeat(Box::new(first))) } else { Err(RouterError::KeyReused(key.clone())) }
     }
 
-    /// Runs and verifies a decision; outcome and feedback are durable when this returns.
-    async fn finish(self: &Arc<Self>, decided: Arc<Decided>, repeated: bool) -> Result<Round, RouterError> {
+    /// Runs and verifies a decision; outcome and feedback are durable when this returns. Feedback that came before the
+    /// outcome is joined to it: it was first, so it is what is learnt.
+    async fn finish(
+        self: &Arc<Self>,
+        decided: Arc<Decided>,
+        early: Vec<Feedback>,
+        repeated: bool,
+    ) -> Result<Round, RouterError> {
         let id = decided.decision.id;
-        let _running = Running::enter(&self.running, id).ok_or(RouterError::StillRunning(id))?;
+        let running = self.running.enter(id, early).ok_or(RouterError::StillRunning(id))?;
         let catalogue = self.catalogue.load_full();
         let started = Instant::now();
         let outcome = match (catalogue.get(&decided.decision.arm), decided.decision.mode) {
@@ -233,9 +265,14 @@ impl Router {
         self.health.note(&decided.decision.arm, outcome.status == OutcomeStatus::Done, now_ms());
         observe_stage(Stage::Run, started.elapsed());
         let feedback = self.judge(&decided, &outcome).await;
-        let events = [Event::Ran { outcome: outcome.clone() }, Event::Judged { feedback: feedback.clone() }];
-        let new = events.map(|event| NewEvent::of(&decided, event));
-        self.append(new.into()).await?;
+        let weights = self.weights(&decided.task);
+        let joined = running.close().into_iter().map(|early| joined(early, weights, outcome.cost_usd));
+        let joined = joined.map(|feedback| Event::Judged { feedback });
+        let events = std::iter::once(Event::Ran { outcome: outcome.clone() })
+            .chain(joined)
+            .chain([Event::Judged { feedback: feedback.clone() }]);
+        let new = events.map(|event| NewEvent::of(&decided, event)).collect();
+        self.append(new).await?;
         self.have_judged(&decided, &outcome);
         Ok(Round { decided, outcome, feedback, repeated })
     }
@@ -255,6 +292,7 @@ impl Router {
                 reward: Some(weights.reward(0.0, outcome.cost_usd)),
                 cost_usd: outcome.cost_usd,
                 trust: 1.0,
+                idempotency_key: None,
                 verdicts: vec![],
             },
         };
@@ -268,7 +306,8 @@ impl Router {
 
     async fn append(&self, events: Vec<NewEvent>) -> Result<Vec<Appended>, RouterError> {
         let started = Instant::now();
-        let appended = self.journal.append(events).await?;
+        let kept = events.into_iter().map(|event| self.keeping.keep(event)).collect();
+        let appended = self.journal.append(kept).await?;
         observe_stage(Stage::Journal, started.elapsed());
         Ok(appended)
     }
@@ -276,23 +315,31 @@ impl Router {
     /// All that the journal knows of a decision.
     pub async fn explain(&self, id: DecisionId) -> Result<Explanation, RouterError> {
         let (mut decided, mut outcome, mut feedback) = (None, None, vec![]);
+        let (mut early, mut abandoned) = (vec![], false);
         for stored in self.journal.of_decision(id).await? {
             match stored {
                 Stored { event: Event::Ran { outcome: ran }, .. } => outcome = Some(ran),
                 Stored { event: Event::Judged { feedback: judged }, .. } => feedback.push(judged),
+                Stored { event: Event::Early { feedback }, .. } => early.push(feedback),
+                Stored { event: Event::Abandoned { .. }, .. } => abandoned = true,
                 Stored { event: Event::Decided { .. }, .. } => decided = stored.into_decided(),
                 Stored {
                     event:
                         Event::MemoryRestored { .. }
+                        | Event::SnapshotChanged { .. }
                         | Event::PolicyChanged { .. }
                         | Event::VerifierChanged { .. }
-                        | Event::ArmChanged { .. },
+                        | Event::ArmChanged { .. }
+                        | Event::Erased { .. }
+                        | Event::Compacted { .. },
                     ..
                 } => {}
             }
         }
         let decided = decided.ok_or(RouterError::UnknownDecision(id))?;
-        Ok(Explanation { decided, outcome, feedback })
+        // What was joined to the outcome waits no longer.
+        early.retain(|early: &Feedback| !feedback.iter().any(|known: &Feedback| known.source == early.source));
+        Ok(Explanation { decided, outcome, feedback, early, abandoned })
     }
 
     /// The regret report as of now.
@@ -327,16 +374,16 @@ impl Router {
         self.rounds.wait().await;
     }
 
-    /// Waits for running rounds, learns the last of them, flushes memory and closes the journal.
-    pub async fn close(&self) {
+    /// Waits for running rounds, as long as `patience` lasts, learns the last of them, keeps what was learnt, flushes memory
+    /// and closes the journal. Returns how many rounds were cut off: their decisions are in the journal.
+    pub async fn close(&self, patience: Duration) -> usize {
         self.closing.cancel();
-        let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(watcher) = watcher
-            && watcher.await.is_err()
-        {
-            tracing::error!("the task that watches the policy cards panicked");
-        }
-        self.drain().await;
+        self.watchers.close();
+        self.watchers.wait().await;
+        let cut_off = match tokio::time::timeout(patience, self.drain()).await {
+            Ok(()) => 0,
+            Err(_) => self.rounds.len(),
+        };
         self.journal.close().await;
         let learner = self.learner.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(learner) = learner
@@ -348,6 +395,7 @@ impl Router {
         if run_blocking(move || memory.close()).await.is_err() {
             tracing::error!("memory was not flushed; the journal has its entries");
         }
+        cut_off
     }
 }
 
@@ -355,21 +403,4 @@ impl Router {
 async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, RouterError> {
     let ran = tokio::task::spawn_blocking(work).await;
     ran.map_err(|error| RouterError::Internal(format!("blocking work did not end: {error}")))
-}
-
-/// A decision being run; leaves the set when dropped.
-struct Running<'a>(&'a Mutex<HashSet<DecisionId>>, DecisionId);
-
-impl<'a> Running<'a> {
-    fn enter(set: &'a Mutex<HashSet<DecisionId>>, id: DecisionId) -> Option<Self> {
-        let fresh = set.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
-        // Made only when fresh: dropping it would take the id out again.
-        fresh.then(|| Self(set, id))
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
-    }
 }

@@ -1,9 +1,12 @@
 //! Opening the router: put the parts together and fold the journal.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicI64},
+    },
     time::{Duration, Instant},
 };
 
@@ -17,26 +20,27 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     JudgeSettings, Router, RouterError,
-    cards::CardSource,
-    checkpoint::Resumed,
+    cards::{Acting, CardSource},
+    checkpoint::Checkpoint,
     judge::JUDGED_AT_ONCE,
-    learner::{Learner, PolicySnapshot},
-    lesson::{Folded, Trial, fold},
+    learner::Learner,
+    lesson::{Folded, fold},
     policies::Policies,
     recollection::{Expected, Recollection},
-    roles::{Roles, resume, with_changes},
+    roles::{Roles, with_changes},
     run_blocking,
+    running::Running,
+    state::State,
     verifiers::with_verifier_changes,
 };
 use crate::{
-    action::policy::Standings,
+    action::policy::Action,
     arms::{Arm, Catalogue, Health},
-    context::{domain::Centroids, embedding::EmbeddingPool},
+    context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
-    journal::{Decided, Journal, JournalSettings, Synchronous},
+    journal::{Decided, Journal, JournalSettings, Keeping, Synchronous},
     memory::{Held, Memory, MemoryError, MemoryWriter, Shape, snapshot::SnapshotStore},
-    regret::Tracker,
-    round::{Channel, Domain, RewardWeights, TenantId},
+    round::{Channel, Domain, Kept, RewardWeights, TenantId},
     telemetry::Events,
 };
 
@@ -66,8 +70,12 @@ pub struct RouterSettings {
     pub journal: PathBuf,
     /// What durable means.
     pub synchronous: Synchronous,
-    /// Where the policy's checkpoint is kept.
+    /// What the journal keeps of texts.
+    pub prompts: Kept,
+    /// Where the checkpoint is kept.
     pub checkpoint: PathBuf,
+    /// How long a decision may wait for its outcome before it counts as abandoned.
+    pub lease: Duration,
     /// The card that decides, until another one is promoted.
     pub card: String,
     /// The policy of that card, where it is not the one that the card names.
@@ -113,18 +121,29 @@ pub struct RouterParts {
 /// What opening found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
-    /// Events in the journal.
+    /// The place of the journal's last event: how many there were.
     pub events: u64,
-    /// Rounds learnt from them.
+    /// Events that were read at this start.
+    pub read: u64,
+    /// Rounds learnt, those of the checkpoint included.
     pub rounds: u64,
-    /// Events that the policy knew from its checkpoint.
-    pub resumed: u64,
+    /// The checkpoint that it began with, if there was one.
+    pub resumed: Option<Resumed>,
     /// Entries that memory had to be given again.
     pub memory_rewritten: u64,
     /// Entries that it has not taken yet, because it does not answer.
     pub memory_behind: u64,
     /// How long the fold took.
     pub took: Duration,
+}
+
+/// A checkpoint put to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resumed {
+    /// The place in the journal that it was taken at.
+    pub at: i64,
+    /// Rounds learnt until then.
+    pub rounds: u64,
 }
 
 impl Router {
@@ -138,6 +157,7 @@ impl Router {
         let (committed, to_learn) = mpsc::channel(LEARNER_QUEUE);
         let RouterParts { embedder, memory, memory_shape, snapshots, catalogue, arm_maker, registry } = parts;
         let journal = Arc::new(Journal::open(&settings.journal(embedder.model_id()), committed).await?);
+        let keeping = Keeping::new(settings.prompts, journal.secret().await?);
         let registry = with_verifier_changes(registry, journal.verifier_changes().await?).await?;
         let catalogue = with_changes(catalogue, journal.arm_changes().await?, &arm_maker);
         let catalogue = Arc::new(ArcSwap::from_pointee(catalogue));
@@ -146,23 +166,16 @@ impl Router {
             model: embedder.model_id().into(),
             dimension: embedder.dimension(),
         };
-        let mut roles = Roles::of(&journal, &settings, &source, &catalogue.load()).await?;
-        let resumed = resume(&journal, &mut roles.champion, &settings.checkpoint).await?;
-        let tracker = Arc::new(Mutex::new(Tracker::default()));
+        let roles = Roles::of(&journal, &settings, &source, &catalogue.load()).await?;
+        let (state, poisoned) = resume(&journal, &settings.checkpoint, &roles).await?;
+        let closed_up_to = Arc::new(AtomicI64::new(state.closed_up_to));
+        let resumed = (state.at > 0).then_some(Resumed { at: state.at, rounds: state.learnt_rounds });
+        let tracker = Arc::clone(&state.tracker);
         let events = Events::default();
-        let first = PolicySnapshot {
-            champion: roles.champion.snapshot(),
-            shadow: None,
-            trial: Trial::default(),
-            changes: 0,
-            learnt_rounds: 0,
-            standings: Standings::default(),
-            centroids: Centroids::default(),
-        };
-        let published = Arc::new(ArcSwap::from_pointee(first));
+        let published = Arc::new(ArcSwap::from_pointee(state.snapshot(0)));
         let prepared = Arc::default();
         let snapshots = Arc::new(snapshots);
-        let expected = Expected::of(&journal).await?;
+        let expected = Expected::of(&journal, state.at, state.memory_seq).await?;
         let held = ask(&memory).await?;
         if let Some(held) = &held {
             expected.admits(held, &settings.memory_place)?;
@@ -170,33 +183,26 @@ impl Router {
         let entries = held.as_ref().map_or(0, |held| held.count);
         let writer = Arc::new(MemoryWriter::start(Arc::clone(&memory), memory_shape.cap, entries)?);
         let (to, from) = (Arc::clone(&writer), Arc::clone(&snapshots));
-        let recollection = Recollection::start(to, from, memory_shape.cap, held, expected);
+        let mut recollection = Recollection::start(to, from, memory_shape.cap, held, expected);
         let restorations = recollection.restorations();
         let memory_rewritten = recollection.lacking();
-        let (resumed_at, standings, poisoned) =
-            resumed.map_or_else(Default::default, |resumed: Resumed| (resumed.at, resumed.standings, resumed.poisoned));
+        let after = recollection.begin(&journal, state.at, state.memory_seq).await?;
         let mut learner = Learner {
-            champion: roles.champion,
-            shadow: roles.shadow,
-            trial: Trial::default(),
+            state,
             changes: 0,
-            resumed_at,
-            learnt_rounds: 0,
-            standings,
-            centroids: Centroids::default(),
             recollection,
-            catalogue: Arc::clone(&catalogue),
-            tracker: Arc::clone(&tracker),
             published: Arc::clone(&published),
             events: events.clone(),
             journal: Arc::clone(&journal),
             prepared: Arc::clone(&prepared),
             checkpoint: settings.checkpoint.clone(),
+            closed_up_to: Arc::clone(&closed_up_to),
             handle: Handle::current(),
         };
-        let folded = fold(&journal, 0, i64::MAX, progress, |folded| learner.fold(&folded)).await?;
-        // From here on every event is new.
-        learner.resumed_at = 0;
+        let folded = fold(&journal, after, i64::MAX, progress, |folded| learner.fold(&folded)).await?;
+        if folded.at > learner.state.at {
+            (learner.state.at, learner.state.at_ms) = (folded.at, folded.at_ms);
+        }
         learner.publish();
         let level = Arc::clone(&writer);
         // A memory that fails is tried again while tasks flow.
@@ -204,9 +210,10 @@ impl Router {
             tracing::warn!(%error, "starting with a memory that lags behind; it catches up by itself");
         }
         let opened = Opened {
-            events: folded,
-            rounds: learner.learnt_rounds,
-            resumed: resumed_at.unsigned_abs(),
+            events: journal.last_seq().await?.unsigned_abs(),
+            read: folded.events,
+            rounds: learner.state.learnt_rounds,
+            resumed,
             memory_rewritten,
             memory_behind: writer.level().behind,
             took: started.elapsed(),
@@ -228,6 +235,7 @@ impl Router {
             registry,
             judging: Arc::new(Semaphore::new(JUDGED_AT_ONCE)),
             journal,
+            keeping,
             policy: published,
             policies: Policies {
                 cards: ArcSwap::from_pointee(roles.cards),
@@ -244,15 +252,16 @@ impl Router {
             events,
             settings,
             seen_domains: ArcSwap::default(),
-            running: Mutex::new(HashSet::new()),
+            running: Running::default(),
             rounds: TaskTracker::new(),
             learner: Mutex::new(Some(learner)),
-            watcher: Mutex::default(),
+            watchers: TaskTracker::new(),
+            closed_up_to,
         };
         let router = Arc::new(router);
         router.quarantine(poisoned).await;
-        let watcher = tokio::spawn(Arc::clone(&router).watch_cards());
-        *router.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(watcher);
+        router.watchers.spawn(Arc::clone(&router).watch_cards());
+        router.watchers.spawn(Arc::clone(&router).watch_leases());
         Ok((router, opened))
     }
 }
@@ -277,7 +286,10 @@ pub async fn fill_memory(
     place: &str,
     progress: impl Fn(u64, u64),
 ) -> Result<u64, RouterError> {
-    let expected = Expected::of(journal).await?;
+    let base = journal.base().await?.map(|base| Checkpoint::parse(&base.state)).transpose();
+    let base = base.map_err(|error| RouterError::Internal(format!("the compacted state: {error}")))?;
+    let (at, memory_seq) = base.map_or((0, 0), |base| (base.at, base.known.memory_seq));
+    let expected = Expected::of(journal, at, memory_seq).await?;
     let asked = Arc::clone(&memory);
     let held = run_blocking(move || asked.held()).await??;
     expected.admits(&held, place)?;
@@ -285,13 +297,14 @@ pub async fn fill_memory(
     let (to, from) = (Arc::clone(&writer), Arc::new(snapshots));
     let mut recollection = Recollection::start(to, from, shape.cap, Some(held), expected);
     let given = recollection.lacking();
-    fold(journal, 0, i64::MAX, progress, |folded| match folded {
+    let after = recollection.begin(journal, at, memory_seq).await?;
+    fold(journal, after, i64::MAX, progress, |folded| match folded {
         Folded::Learnt { decided, feedback, at_ms, .. } => {
             if let Some(score) = feedback.score.filter(|_| feedback.source.channel() == Channel::Verified) {
                 recollection.learn(decided, feedback, score.get(), at_ms);
             }
         }
-        Folded::Unscored { .. } | Folded::TrialChanged => {}
+        Folded::Unscored { .. } | Folded::Abandoned { .. } | Folded::TrialChanged { .. } => {}
         Folded::Restored { at, restored } => recollection.pass(at, restored),
     })
     .await?;
@@ -317,10 +330,31 @@ pub async fn learnt_rounds(
                 tell(decided, score.get());
             }
         }
-        Folded::Unscored { .. } | Folded::TrialChanged | Folded::Restored { .. } => {}
+        Folded::Unscored { .. } | Folded::Abandoned { .. } | Folded::TrialChanged { .. } | Folded::Restored { .. } => {}
     })
     .await?;
     Ok(())
+}
+
+/// The state that the roles' policies begin with: a checkpoint's, or nothing learnt. Also the actions whose rows made no
+/// sense.
+async fn resume(journal: &Journal, path: &Path, roles: &Roles) -> Result<(State, Vec<Action>), RouterError> {
+    let fresh = || -> Result<State, RouterError> {
+        let shadow = roles.shadow.as_ref().map(Acting::afresh).transpose()?;
+        Ok(State::new(roles.champion.afresh()?, shadow))
+    };
+    let mut state = fresh()?;
+    let Some(checkpoint) = Checkpoint::find(journal, path).await? else { return Ok((state, vec![])) };
+    match state.resume(&checkpoint, journal).await {
+        Ok(poisoned) => Ok((state, poisoned)),
+        Err(problem) if journal.base().await?.is_some() => {
+            Err(RouterError::Internal(format!("the compacted state cannot be taken over: {problem}")))
+        }
+        Err(problem) => {
+            tracing::warn!(%problem, "the checkpoint cannot be used; the journal is folded");
+            Ok((fresh()?, vec![]))
+        }
+    }
 }
 
 /// What memory holds; nothing when it does not answer.

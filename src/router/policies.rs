@@ -16,8 +16,9 @@ use tokio::runtime::Handle;
 use super::{
     Router, RouterError,
     cards::{Acting, Card, CardSource, Cards},
-    lesson::{Trial, fold, teach},
     run_blocking,
+    state::catch_up,
+    trial::TrialReport,
 };
 use crate::{
     journal::{Event, Journal, NewEvent, PolicyChange, PolicyOrigin, PolicyRole},
@@ -79,7 +80,7 @@ pub struct ShadowReport {
     pub policy: PolicyRef,
     /// What it would have brought.
     #[serde(flatten)]
-    pub trial: Trial,
+    pub trial: TrialReport,
 }
 
 /// A card.
@@ -159,11 +160,11 @@ impl Router {
         PoliciesReport {
             champion: snapshot.champion.reference(),
             learnt_rounds: snapshot.learnt_rounds,
-            state_hash: snapshot.state_hash(),
+            state_hash: snapshot.state_hash(&self.tracker.lock().unwrap_or_else(PoisonError::into_inner)),
             shadow: snapshot
                 .shadow
                 .as_ref()
-                .map(|shadow| ShadowReport { policy: shadow.reference(), trial: snapshot.trial }),
+                .map(|shadow| ShadowReport { policy: shadow.reference(), trial: snapshot.trial.report() }),
             cards: cards.iter().map(card).collect(),
             changes: changes.iter().map(change).collect(),
             weights: weights.filter(|weights| !weights.voters.is_empty()).collect(),
@@ -332,7 +333,7 @@ async fn prepare(journal: Arc<Journal>, mut acting: Acting) -> Result<(Acting, i
     run_blocking(move || {
         let at = handle.block_on(async {
             let until = journal.last_seq().await?;
-            fold(&journal, 0, until, |_, _| {}, |folded| teach(acting.policy.as_mut(), &folded)).await?;
+            catch_up(&journal, &mut acting, until).await?;
             Ok::<i64, RouterError>(until)
         })?;
         Ok((acting, at))

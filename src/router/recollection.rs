@@ -9,7 +9,7 @@ use std::sync::{
 };
 
 use crate::{
-    journal::{Decided, Journal, JournalError, Restored},
+    journal::{Decided, JournalError, JournalReader, Restored},
     memory::{Entry, Held, MemoryError, MemoryWriter, snapshot::SnapshotStore},
     round::{Feedback, TriedArm, VerdictStatus},
 };
@@ -42,13 +42,14 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    pub async fn of(journal: &Journal) -> Result<Self, JournalError> {
-        Ok(match journal.last_restored().await? {
-            Some((at, restored, learnt)) => {
-                Self { next_seq: restored.next_seq + learnt, restored: Some((at, restored)) }
-            }
-            None => Self { restored: None, next_seq: journal.counts().await?.1 },
-        })
+    /// What it should hold when `memory_seq` entries were counted up to a place in the journal.
+    pub async fn of(journal: &JournalReader, at: i64, memory_seq: u64) -> Result<Self, JournalError> {
+        let restored = journal.last_restored().await?;
+        let (at, counted) = match &restored {
+            Some((place, restored)) if *place > at => (*place, restored.next_seq),
+            Some(_) | None => (at, memory_seq),
+        };
+        Ok(Self { restored, next_seq: counted + journal.verified_after(at).await? })
     }
 
     /// The snapshot that memory rests on.
@@ -108,6 +109,21 @@ impl Recollection {
     /// How many entries memory is given while the journal is read.
     pub fn lacking(&self) -> u64 {
         self.expected.next_seq.saturating_sub(self.from)
+    }
+
+    /// Where the journal has to be read from, so that memory is given all that it lacks, when entries were counted up to
+    /// `memory_seq` at a place.
+    pub async fn begin(&mut self, journal: &JournalReader, at: i64, memory_seq: u64) -> Result<i64, JournalError> {
+        let (mut after, mut seq) = (at, memory_seq);
+        let replaced = self.expected.restored.as_ref().is_some_and(|(place, _)| *place > at);
+        if self.from < memory_seq && !replaced {
+            let (first, found) = journal.verified_back(at, memory_seq - self.from).await?;
+            if found > 0 {
+                (after, seq) = (first - 1, memory_seq - found);
+            }
+        }
+        (self.seq, self.waiting) = (seq, replaced);
+        Ok(after)
     }
 
     /// Passes the restoration at a place in the journal, while that is read.

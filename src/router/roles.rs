@@ -1,12 +1,11 @@
 //! Who decides when the router opens: what the journal says of policies and arms, on top of the configuration.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     ArmMaker, RouterError, RouterSettings,
     arms::changed,
     cards::{Acting, CardSource, Cards},
-    checkpoint::{Checkpoint, Resumed},
     policies::Policies,
 };
 use crate::{
@@ -93,27 +92,4 @@ pub(super) fn with_changes(configured: Catalogue, changes: Vec<(ArmId, ArmChange
         }
     }
     catalogue
-}
-
-/// The policy's checkpoint, where it fits the journal.
-pub(super) async fn resume(
-    journal: &Journal,
-    champion: &mut Acting,
-    path: &Path,
-) -> Result<Option<Resumed>, RouterError> {
-    let usable = match Checkpoint::read(path) {
-        Ok(None) => return Ok(None),
-        Ok(Some(checkpoint)) => {
-            let there = journal.after(checkpoint.at - 1, 1).await?;
-            if there.first().is_some_and(|event| event.seq == checkpoint.at && event.at_ms == checkpoint.at_ms) {
-                checkpoint.resume(champion)
-            } else {
-                Err("it is of another journal".into())
-            }
-        }
-        Err(problem) => Err(problem),
-    };
-    Ok(usable
-        .inspect_err(|problem| tracing::info!(%problem, "the policy's checkpoint is not used; the journal is folded"))
-        .ok())
 }

@@ -406,7 +406,16 @@ impl Registry {
     ) -> Feedback {
         let Judgement { score, verdicts } = self.judgement(task, answer).await;
         let reward = score.map(|score| weights.reward(score.get(), cost_usd));
-        Feedback { decision_id, source: FeedbackSource::Verifier, score, reward, cost_usd, trust: 1.0, verdicts }
+        Feedback {
+            decision_id,
+            source: FeedbackSource::Verifier,
+            score,
+            reward,
+            cost_usd,
+            trust: 1.0,
+            idempotency_key: None,
+            verdicts,
+        }
     }
 }
 

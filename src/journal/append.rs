@@ -1,0 +1,134 @@
+//! What is appended, under which keys, and what came of it.
+
+use std::sync::Arc;
+
+use super::{Decided, Event};
+use crate::round::{Channel, DecisionId, Embedding, Feedback, IdempotencyKey};
+
+/// Starts the `once` keys of restorations.
+pub(super) const RESTORED: &str = "memory:";
+/// Starts those of changed policies.
+pub(super) const POLICY: &str = "policy:";
+/// Starts those of changed arms.
+pub(super) const ARM: &str = "arm:";
+/// Starts those of changed verifiers.
+pub(super) const VERIFIER: &str = "verifier:";
+
+/// An event to append.
+#[derive(Debug, Clone)]
+pub struct NewEvent {
+    /// The event.
+    pub event: Event,
+    /// The decided task it belongs to, if any, handed on to the learner.
+    pub decided: Option<Arc<Decided>>,
+}
+
+impl NewEvent {
+    /// An event of a decided task.
+    pub fn of(decided: &Arc<Decided>, event: Event) -> Self {
+        Self { event, decided: Some(Arc::clone(decided)) }
+    }
+
+    /// An event of its own.
+    pub fn alone(event: Event) -> Self {
+        Self { event, decided: None }
+    }
+
+    /// The key under which this event can exist only once, if any.
+    pub(super) fn once(&self) -> Option<String> {
+        match &self.event {
+            Event::Decided { task, .. } => task.idempotency_key.as_ref().map(by_task_key),
+            Event::Ran { outcome } => Some(format!("ran:{}", outcome.decision_id)),
+            Event::Judged { feedback } => Some(feedback_key(feedback, "judged")),
+            Event::Early { feedback } => Some(feedback_key(feedback, "early")),
+            Event::Abandoned { decision_id } => Some(format!("abandoned:{decision_id}")),
+            Event::SnapshotChanged { .. } | Event::Erased { .. } | Event::Compacted { .. } => None,
+            // A key of its own, by which it is found again.
+            Event::MemoryRestored { .. } => Some(format!("{RESTORED}{}", DecisionId::generate())),
+            Event::PolicyChanged { .. } => Some(format!("{POLICY}{}", DecisionId::generate())),
+            Event::ArmChanged { .. } => Some(format!("{ARM}{}", DecisionId::generate())),
+            Event::VerifierChanged { .. } => Some(format!("{VERIFIER}{}", DecisionId::generate())),
+        }
+    }
+
+    /// The model that embedded the task, and the embedding, of a decided task.
+    pub(super) fn embedded(&self) -> Option<(String, Vec<u8>)> {
+        let decided = self.decided.as_ref().filter(|_| matches!(self.event, Event::Decided { .. }))?;
+        Some((decided.observed.embedding_model.clone(), decided.context.embedding.to_bytes()))
+    }
+
+    /// The lesson that the policies would learn from it, unless it was learnt already: one a decision and channel. A
+    /// verified one is the decision's id, a weak one is longer.
+    pub(super) fn teaches(&self) -> Option<Vec<u8>> {
+        match &self.event {
+            Event::Judged { feedback } if feedback.score.is_some() => {
+                let id = feedback.decision_id.as_bytes();
+                Some(match feedback.source.channel() {
+                    Channel::Verified => id.to_vec(),
+                    Channel::Weak => [&id[..], b"w"].concat(),
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The client's key, or one that lets each source judge a decision once.
+fn feedback_key(feedback: &Feedback, kind: &str) -> String {
+    match &feedback.idempotency_key {
+        Some(key) => by_feedback_key(key),
+        None => format!("{kind}:{}:{}", feedback.decision_id, feedback.source.as_str()),
+    }
+}
+
+/// The `once` key of a task's idempotency key.
+pub(super) fn by_task_key(key: &IdempotencyKey) -> String {
+    format!("task:{key}")
+}
+
+/// The `once` key of a feedback's idempotency key.
+pub(super) fn by_feedback_key(key: &IdempotencyKey) -> String {
+    format!("feedback:{key}")
+}
+
+/// What became of an appended event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Appended {
+    /// It is durable.
+    Stored {
+        /// Its place in the journal.
+        seq: i64,
+        /// Whether the policies learn from it.
+        learns: bool,
+    },
+    /// An event with the same key was there already; nothing was written.
+    Duplicate,
+}
+
+/// A durable event, handed to the learner in journal order.
+#[derive(Debug, Clone)]
+pub struct Committed {
+    /// Its place in the journal.
+    pub seq: i64,
+    /// When it was appended, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Whether the policies learn from it.
+    pub learns: bool,
+    /// The event with its decided task.
+    pub new: NewEvent,
+}
+
+/// An event as read back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// Its place in the journal.
+    pub seq: i64,
+    /// When it was appended, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Whether the policies learnt from it.
+    pub learns: bool,
+    /// The event.
+    pub event: Event,
+    /// The embedding of a decided task.
+    pub embedding: Option<Embedding>,
+}

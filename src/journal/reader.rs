@@ -1,0 +1,361 @@
+//! Reading the journal.
+
+use std::path::{Path, PathBuf};
+
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection, Row, SqlitePool,
+    sqlite::{SqlitePoolOptions, SqliteRow},
+};
+
+use super::{
+    ArmChange, Base, Decided, Event, JournalError, PolicyChange, Restored, Stored, Synchronous,
+    append::{ARM, POLICY, RESTORED, VERIFIER, by_feedback_key, by_task_key},
+    decided::FIRST_MODEL,
+    event::RAN,
+    pack, schema,
+};
+use crate::round::{ArmId, DecisionId, Domain, Embedding, IdempotencyKey, Task, VerifierChange, VerifierName};
+
+/// Events with the embedding of the journal's model, if there is one.
+const SELECT: &str = "SELECT events.*, reembedded.embedding AS embedded_again FROM events
+    LEFT JOIN reembedded ON reembedded.seq = events.seq AND reembedded.model = ?";
+
+/// The tasks without an embedding of a model; bound are that model, [`FIRST_MODEL`] and that model again.
+const UNEMBEDDED: &str = "FROM events LEFT JOIN reembedded ON reembedded.seq = events.seq AND reembedded.model = ?
+    WHERE events.embedding IS NOT NULL AND reembedded.seq IS NULL
+    AND coalesce(events.model, json_extract(nullif(body, ''), '$.context.embedding_model'), ?) <> ?";
+
+/// Lessons of the verified channel: a decision's id and no more.
+const VERIFIED: &str = "count(*) FROM events WHERE learns IS NOT NULL AND length(learns) = 16";
+
+/// Reads a journal, beside the daemon that writes it or without one.
+#[derive(Debug, Clone)]
+pub struct JournalReader {
+    pool: SqlitePool,
+    path: PathBuf,
+    embedding_model: String,
+}
+
+/// A decision that nobody has closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Open {
+    /// The place of its decided task.
+    pub seq: i64,
+    /// The decision.
+    pub decision_id: DecisionId,
+}
+
+impl JournalReader {
+    /// Opens a journal to read the embeddings of a model. One of an older format is brought up to this one first.
+    pub async fn open(path: &Path, embedding_model: &str) -> Result<Self, JournalError> {
+        let unreadable = |error: sqlx::Error| JournalError::Open { path: path.into(), reason: error.to_string() };
+        let mut connection = schema::reading(path).connect().await.map_err(unreadable)?;
+        let found = schema::format(&mut connection).await.map_err(unreadable)?;
+        connection.close().await.map_err(unreadable)?;
+        if found != schema::FORMAT {
+            let options = schema::options(path, Synchronous::Full).create_if_missing(false);
+            let mut connection = options.connect().await.map_err(unreadable)?;
+            schema::prepare(&mut connection, path).await?;
+            connection.close().await.map_err(unreadable)?;
+        }
+        Self::over(path, embedding_model).await
+    }
+
+    /// Reads a file of this format.
+    pub(super) async fn over(path: &Path, embedding_model: &str) -> Result<Self, JournalError> {
+        let pool = SqlitePoolOptions::new().max_connections(2).connect_with(schema::reading(path)).await;
+        let pool = pool.map_err(|error| JournalError::Open { path: path.into(), reason: error.to_string() })?;
+        Ok(Self { pool, path: path.into(), embedding_model: embedding_model.into() })
+    }
+
+    /// The model whose embeddings are read.
+    pub fn embedding_model(&self) -> &str {
+        &self.embedding_model
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Ends reading.
+    pub async fn close_reader(&self) {
+        self.pool.close().await;
+    }
+
+    /// The events after `after_seq`, oldest first, at most `limit`.
+    pub async fn after(&self, after_seq: i64, limit: i64) -> Result<Vec<Stored>, JournalError> {
+        self.select("WHERE events.seq > ? ORDER BY events.seq LIMIT ?", after_seq, limit).await
+    }
+
+    /// The same without outcomes, of which nothing is learnt: what they cost is in the feedback.
+    pub async fn lessons_after(&self, after_seq: i64, limit: i64) -> Result<Vec<Stored>, JournalError> {
+        let sql = format!("WHERE events.seq > ? AND kind IS NOT '{RAN}' ORDER BY events.seq LIMIT ?");
+        self.select(&sql, after_seq, limit).await
+    }
+
+    async fn select(&self, condition: &str, after_seq: i64, limit: i64) -> Result<Vec<Stored>, JournalError> {
+        let query = sqlx::query(AssertSqlSafe(format!("{SELECT} {condition}"))).bind(&self.embedding_model);
+        let rows = query.bind(after_seq).bind(limit).fetch_all(&self.pool).await?;
+        rows.iter().map(|row| self.read(row)).collect()
+    }
+
+    /// One event.
+    pub async fn at(&self, seq: i64) -> Result<Option<Stored>, JournalError> {
+        let stored = self.after(seq - 1, 1).await?.pop();
+        Ok(stored.filter(|stored| stored.seq == seq))
+    }
+
+    /// All events of one decision, oldest first.
+    pub async fn of_decision(&self, id: DecisionId) -> Result<Vec<Stored>, JournalError> {
+        let rows = sqlx::query(AssertSqlSafe(format!("{SELECT} WHERE decision_id = ? ORDER BY events.seq")))
+            .bind(&self.embedding_model)
+            .bind(id.as_bytes().as_slice())
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter().map(|row| self.read(row)).collect()
+    }
+
+    /// The decided task of a decision, if there is such a decision.
+    pub async fn decided(&self, id: DecisionId) -> Result<Option<Decided>, JournalError> {
+        let sql = format!("{SELECT} WHERE decision_id = ? AND events.embedding IS NOT NULL LIMIT 1");
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(&self.embedding_model).bind(id.as_bytes().as_slice());
+        let row = query.fetch_optional(&self.pool).await?;
+        Ok(row.map(|row| self.read(&row)).transpose()?.and_then(Stored::into_decided))
+    }
+
+    /// The decision that a task with this idempotency key led to.
+    pub async fn by_idempotency_key(&self, key: &IdempotencyKey) -> Result<Option<DecisionId>, JournalError> {
+        let found: Option<Vec<u8>> = sqlx::query_scalar("SELECT decision_id FROM events WHERE once = ?")
+            .bind(by_task_key(key))
+            .fetch_optional(&self.pool)
+            .await?;
+        found
+            .map(|bytes| DecisionId::from_bytes(&bytes).map_err(|error| JournalError::Other(error.to_string())))
+            .transpose()
+    }
+
+    /// The feedback that came under this idempotency key.
+    pub async fn feedback_by_key(&self, key: &IdempotencyKey) -> Result<Option<Stored>, JournalError> {
+        let sql = format!("{SELECT} WHERE once = ?");
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(&self.embedding_model).bind(by_feedback_key(key));
+        query.fetch_optional(&self.pool).await?.map(|row| self.read(&row)).transpose()
+    }
+
+    /// Decisions between two places that have no outcome, no feedback and were not abandoned, oldest first.
+    pub async fn open_decisions(&self, after: i64, until: i64, limit: i64) -> Result<Vec<Open>, JournalError> {
+        // The embedding tells a decided task also where the kind was not a column yet.
+        let sql = "SELECT seq, decision_id FROM events
+                   WHERE seq > ? AND seq <= ? AND embedding IS NOT NULL AND NOT EXISTS (SELECT 1 FROM events AS later
+                       WHERE later.decision_id = events.decision_id AND later.seq > events.seq
+                       AND later.kind IS NOT 'early')
+                   ORDER BY seq LIMIT ?";
+        let rows = sqlx::query(sql).bind(after).bind(until).bind(limit).fetch_all(&self.pool).await?;
+        let read = |row: &SqliteRow| {
+            let seq: i64 = row.try_get("seq")?;
+            let decision_id = DecisionId::from_bytes(row.try_get("decision_id")?)
+                .map_err(|error| JournalError::Damaged { seq, reason: error.to_string() })?;
+            Ok(Open { seq, decision_id })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// The place of the last event that was appended before a time, in milliseconds since 1970; 0 when there is none. Times
+    /// never go back along the journal, so it is found by halving.
+    pub async fn last_before(&self, time_ms: i64) -> Result<i64, JournalError> {
+        let (mut before, mut after) = (0, self.last_seq().await? + 1);
+        while after - before > 1 {
+            let middle = before + (after - before) / 2;
+            let next: Option<(i64, i64)> =
+                sqlx::query_as("SELECT seq, at_ms FROM events WHERE seq >= ? ORDER BY seq LIMIT 1")
+                    .bind(middle)
+                    .fetch_optional(&self.pool)
+                    .await?;
+            match next {
+                Some((seq, at_ms)) if at_ms < time_ms && seq < after => before = seq,
+                Some(_) | None => after = middle,
+            }
+        }
+        Ok(before)
+    }
+
+    /// How many events there are.
+    pub async fn events(&self) -> Result<u64, JournalError> {
+        let count: i64 = sqlx::query_scalar("SELECT count(*) FROM events").fetch_one(&self.pool).await?;
+        Ok(count.unsigned_abs())
+    }
+
+    /// How many events there are after a place; where records were taken out, somewhat more.
+    pub async fn count_after(&self, seq: i64) -> Result<u64, JournalError> {
+        Ok(self.last_seq().await?.saturating_sub(seq).unsigned_abs())
+    }
+
+    /// How many decisions were learnt from by verified feedback, after one place.
+    pub async fn verified_after(&self, seq: i64) -> Result<u64, JournalError> {
+        let sql = format!("SELECT {VERIFIED} AND seq > ?");
+        let count: i64 = sqlx::query_scalar(AssertSqlSafe(sql)).bind(seq).fetch_one(&self.pool).await?;
+        Ok(count.unsigned_abs())
+    }
+
+    /// The first of the last `n` decisions that were learnt from by verified feedback, up to a place, and how many there are.
+    pub async fn verified_back(&self, at: i64, n: u64) -> Result<(i64, u64), JournalError> {
+        let sql = "SELECT coalesce(min(seq), 0), count(*) FROM (SELECT seq FROM events
+                   WHERE learns IS NOT NULL AND length(learns) = 16 AND seq <= ? ORDER BY seq DESC LIMIT ?)";
+        let limit = i64::try_from(n).unwrap_or(i64::MAX);
+        let row = sqlx::query(sql).bind(at).bind(limit).fetch_one(&self.pool).await?;
+        Ok((row.try_get(0)?, row.try_get::<i64, _>(1)?.unsigned_abs()))
+    }
+
+    /// The last restoration of memory and its place in the journal.
+    pub async fn last_restored(&self) -> Result<Option<(i64, Restored)>, JournalError> {
+        let last = self.named(RESTORED).await?.pop();
+        Ok(last.and_then(|stored| match stored.event {
+            Event::MemoryRestored { restored } => Some((stored.seq, restored)),
+            _ => None,
+        }))
+    }
+
+    /// All changes of policies, oldest first.
+    pub async fn policy_changes(&self) -> Result<Vec<PolicyChange>, JournalError> {
+        let changes = self.named(POLICY).await?.into_iter();
+        Ok(changes
+            .filter_map(|stored| if let Event::PolicyChanged { change } = stored.event { Some(change) } else { None })
+            .collect())
+    }
+
+    /// All changes of arms, oldest first.
+    pub async fn arm_changes(&self) -> Result<Vec<(ArmId, ArmChange)>, JournalError> {
+        let changes = self.named(ARM).await?.into_iter();
+        Ok(changes
+            .filter_map(|stored| match stored.event {
+                Event::ArmChanged { arm, change } => Some((arm, change)),
+                _ => None,
+            })
+            .collect())
+    }
+
+    /// All changes of verifiers, oldest first.
+    pub async fn verifier_changes(&self) -> Result<Vec<(Option<Domain>, VerifierName, VerifierChange)>, JournalError> {
+        let changes = self.named(VERIFIER).await?.into_iter();
+        Ok(changes
+            .filter_map(|stored| match stored.event {
+                Event::VerifierChanged { domain, verifier, change } => Some((domain, verifier, change)),
+                _ => None,
+            })
+            .collect())
+    }
+
+    /// The events whose `once` key starts with a prefix that ends with a colon, oldest first.
+    async fn named(&self, prefix: &str) -> Result<Vec<Stored>, JournalError> {
+        let sql = format!("{SELECT} WHERE once >= ? AND once < ? ORDER BY events.seq");
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(&self.embedding_model).bind(prefix);
+        let rows = query.bind(prefix.replace(':', ";")).fetch_all(&self.pool).await?;
+        rows.iter().map(|row| self.read(row)).collect()
+    }
+
+    /// The place of the last event; 0 when there is none.
+    pub async fn last_seq(&self) -> Result<i64, JournalError> {
+        Ok(sqlx::query_scalar("SELECT coalesce(max(seq), 0) FROM events").fetch_one(&self.pool).await?)
+    }
+
+    /// What was learnt from records that compaction has taken out.
+    pub async fn base(&self) -> Result<Option<Base>, JournalError> {
+        let row = sqlx::query("SELECT seq, at_ms, state, sum FROM base").fetch_optional(&self.pool).await?;
+        let Some(row) = row else { return Ok(None) };
+        let seq: i64 = row.try_get("seq")?;
+        let damaged = |reason: &str| JournalError::Damaged { seq, reason: format!("the compacted state: {reason}") };
+        let state: &[u8] = row.try_get("state")?;
+        if pack::checksum(&[state]) != row.try_get::<i64, _>("sum")? {
+            return Err(damaged("its checksum is wrong"));
+        }
+        let state = pack::unpack(state).map_err(|error| damaged(&error.to_string()))?;
+        let state = String::from_utf8(state).map_err(|error| damaged(&error.to_string()))?;
+        Ok(Some(Base { seq, at_ms: row.try_get("at_ms")?, state }))
+    }
+
+    /// The key of the hashes that stand for texts that are not kept.
+    pub async fn secret(&self) -> Result<[u8; 32], JournalError> {
+        let key: Vec<u8> = sqlx::query_scalar("SELECT key FROM secret").fetch_one(&self.pool).await?;
+        key.try_into().map_err(|_| JournalError::Corrupt("the key of hashes is not of 32 bytes".into()))
+    }
+
+    /// How many tasks have no embedding of the journal's model yet.
+    pub async fn unembedded(&self) -> Result<u64, JournalError> {
+        let sql = format!("SELECT count(*) {UNEMBEDDED}");
+        let query = sqlx::query_scalar::<_, i64>(AssertSqlSafe(sql));
+        let query = query.bind(&self.embedding_model).bind(FIRST_MODEL).bind(&self.embedding_model);
+        Ok(query.fetch_one(&self.pool).await?.unsigned_abs())
+    }
+
+    /// The first of them, at most `limit`, with their places in the journal.
+    pub async fn first_unembedded(&self, limit: i64) -> Result<Vec<(i64, Task)>, JournalError> {
+        let sql = format!("SELECT events.* {UNEMBEDDED} ORDER BY events.seq LIMIT ?");
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(&self.embedding_model).bind(FIRST_MODEL);
+        let query = query.bind(&self.embedding_model);
+        let rows = query.bind(limit).fetch_all(&self.pool).await?;
+        rows.iter()
+            .map(|row| match event_of(row)? {
+                (seq, Event::Decided { task, .. }) => Ok((seq, task)),
+                (seq, _) => Err(JournalError::Damaged { seq, reason: "it has an embedding but no task".into() }),
+            })
+            .collect()
+    }
+
+    fn read(&self, row: &SqliteRow) -> Result<Stored, JournalError> {
+        let (seq, event) = event_of(row)?;
+        let damaged = |reason: String| JournalError::Damaged { seq, reason };
+        let column = match &event {
+            Event::Decided { context, .. } if context.observed.embedding_model != self.embedding_model => {
+                "embedded_again"
+            }
+            _ => "embedding",
+        };
+        let embedding: Option<&[u8]> = row.try_get(column)?;
+        if let (Event::Decided { context, .. }, None) = (&event, embedding) {
+            let found = context.observed.embedding_model.clone();
+            return Err(JournalError::OtherModel { seq, found, wanted: self.embedding_model.clone() });
+        }
+        Ok(Stored {
+            seq,
+            at_ms: row.try_get("at_ms")?,
+            learns: row.try_get::<Option<&[u8]>, _>("learns")?.is_some(),
+            event,
+            embedding: embedding.map(Embedding::from_bytes).transpose().map_err(|error| damaged(error.to_string()))?,
+        })
+    }
+}
+
+/// The event of a row and its place, its checksum compared.
+pub(super) fn event_of(row: &SqliteRow) -> Result<(i64, Event), JournalError> {
+    let seq: i64 = row.try_get("seq")?;
+    let damaged = |reason: String| JournalError::Damaged { seq, reason };
+    let event = match row.try_get::<Option<&[u8]>, _>("packed")? {
+        Some(packed) => {
+            let parts: [&[u8]; 4] = [
+                row.try_get("decision_id")?,
+                row.try_get::<Option<&str>, _>("once")?.unwrap_or_default().as_bytes(),
+                packed,
+                row.try_get::<Option<&[u8]>, _>("embedding")?.unwrap_or_default(),
+            ];
+            if row.try_get::<Option<i64>, _>("sum")? != Some(pack::checksum(&parts)) {
+                return Err(damaged("its checksum is wrong".into()));
+            }
+            let json = pack::unpack(packed).map_err(|error| damaged(error.to_string()))?;
+            serde_json::from_slice(&json)
+        }
+        None => serde_json::from_str(row.try_get("body")?),
+    };
+    Ok((seq, event.map_err(|error| damaged(error.to_string()))?))
+}
+
+impl Stored {
+    /// The decided task, when this event is one.
+    pub fn into_decided(self) -> Option<Decided> {
+        match (self.event, self.embedding) {
+            (Event::Decided { task, context, decision }, Some(embedding)) => {
+                Some(Decided::from_parts(task, context, embedding, decision))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The SQLite file: its tables, and how files of older formats become files of this one.
+//!
+//! A journal of any age stays readable for ever: records are never rewritten when the format changes, only columns are
+//! added. Those of formats 1 to 4 keep their JSON in `body`; later ones have it packed, with a checksum, and `body` is empty.
+
+use std::{path::Path, time::Duration};
+
+use sqlx::{
+    AssertSqlSafe, Connection, SqliteConnection,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+};
+
+use super::{JournalError, Synchronous};
+
+/// The newest format that this version reads and the one that it writes.
+pub(super) const FORMAT: i64 = 5;
+
+/// How long to wait for another connection's lock.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of a page. A round is two to four kilobytes: twice SQLite's own page size wastes the least at their ends.
+const PAGE_BYTES: u32 = 8_192;
+
+const SCHEMA: &str = "
+CREATE TABLE IF NOT EXISTS events(
+    seq         INTEGER PRIMARY KEY,
+    at_ms       INTEGER NOT NULL,
+    decision_id BLOB NOT NULL,
+    once        TEXT UNIQUE,
+    learns      BLOB UNIQUE,
+    body        TEXT NOT NULL,
+    embedding   BLOB,
+    kind        TEXT,
+    model       TEXT,
+    packed      BLOB,
+    sum         INTEGER
+) STRICT;
+CREATE INDEX IF NOT EXISTS events_by_decision ON events(decision_id);
+CREATE TABLE IF NOT EXISTS reembedded(
+    seq         INTEGER NOT NULL,
+    model       TEXT NOT NULL,
+    embedding   BLOB NOT NULL,
+    PRIMARY KEY (seq, model)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS base(
+    id          INTEGER PRIMARY KEY CHECK (id = 1),
+    seq         INTEGER NOT NULL,
+    at_ms       INTEGER NOT NULL,
+    state       BLOB NOT NULL,
+    sum         INTEGER NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS secret(
+    id          INTEGER PRIMARY KEY CHECK (id = 1),
+    key         BLOB NOT NULL
+) STRICT;
+";
+
+/// What format 5 added to `events`.
+const ADDED: [&str; 4] = ["kind TEXT", "model TEXT", "packed BLOB", "sum INTEGER"];
+
+/// How connections to a file are opened.
+pub(super) fn options(path: &Path, synchronous: Synchronous) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .page_size(PAGE_BYTES)
+        .journal_mode(SqliteJournalMode::Wal)
+        .busy_timeout(BUSY_TIMEOUT)
+        .synchronous(match synchronous {
+            Synchronous::Full => SqliteSynchronous::Full,
+            Synchronous::Normal => SqliteSynchronous::Normal,
+        })
+}
+
+/// How connections that only read are opened.
+pub(super) fn reading(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new().filename(path).busy_timeout(BUSY_TIMEOUT).read_only(true)
+}
+
+/// The format of the file; 0 of a new one.
+pub(super) async fn format(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar("PRAGMA user_version").fetch_one(connection).await
+}
+
+/// Makes the file one of this format, in one transaction. One of a newer format is left alone.
+pub(super) async fn prepare(connection: &mut SqliteConnection, path: &Path) -> Result<(), JournalError> {
+    let failed = |error: sqlx::Error| match JournalError::from(error) {
+        JournalError::Other(reason) | JournalError::Corrupt(reason) => {
+            JournalError::Open { path: path.to_path_buf(), reason }
+        }
+        named => named,
+    };
+    let found = format(connection).await.map_err(failed)?;
+    if found > FORMAT {
+        return Err(JournalError::Newer { path: path.to_path_buf(), found, known: FORMAT });
+    }
+    if found < FORMAT {
+        bring_up(connection, found).await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+async fn bring_up(connection: &mut SqliteConnection, found: i64) -> Result<(), sqlx::Error> {
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    if found > 0 {
+        for column in ADDED {
+            let sql = format!("ALTER TABLE events ADD COLUMN {column}");
+            sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *transaction).await?;
+        }
+    }
+    sqlx::raw_sql(SCHEMA).execute(&mut *transaction).await?;
+    sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA user_version = {FORMAT}"))).execute(&mut *transaction).await?;
+    sqlx::query("INSERT OR IGNORE INTO secret(id, key) VALUES (1, randomblob(32))").execute(&mut *transaction).await?;
+    transaction.commit().await
+}

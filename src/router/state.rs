@@ -1,0 +1,213 @@
+//! All that the journal's rounds are folded into, memory's entries excepted.
+//!
+//! The state is a function of the journal alone: live learning, a restart and a fold from zero give the same, bit for bit.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{
+    RouterError,
+    cards::Acting,
+    checkpoint::{Checkpoint, Known, PolicyState},
+    learner::PolicySnapshot,
+    lesson::{Folded, fold, lesson, teach},
+    trial::Trial,
+};
+use crate::{
+    action::policy::{Action, LearntRound, Standings},
+    context::domain::Centroids,
+    journal::{Base, Decided, JournalReader},
+    regret::{Observed, Tracker},
+    round::{ArmId, Channel, Domain, Feedback},
+};
+
+/// The state, folded up to a place in the journal.
+pub(super) struct State {
+    /// That place, and when its event was appended.
+    pub at: i64,
+    pub at_ms: i64,
+    /// Up to this place no decision was left open when the state was kept.
+    pub closed_up_to: i64,
+    pub champion: Acting,
+    pub shadow: Option<Acting>,
+    pub trial: Trial,
+    pub learnt_rounds: u64,
+    /// The number of memory's next entry.
+    pub memory_seq: u64,
+    pub standings: Standings,
+    pub centroids: Centroids,
+    // Guards the regret read model: the fold adds a round, pages read a report.
+    pub tracker: Arc<Mutex<Tracker>>,
+}
+
+impl State {
+    /// Nothing learnt yet.
+    pub fn new(champion: Acting, shadow: Option<Acting>) -> Self {
+        Self {
+            at: 0,
+            at_ms: 0,
+            closed_up_to: 0,
+            champion,
+            shadow,
+            trial: Trial::default(),
+            learnt_rounds: 0,
+            memory_seq: 0,
+            standings: Standings::default(),
+            centroids: Centroids::default(),
+            tracker: Arc::default(),
+        }
+    }
+
+    /// Takes a checkpoint over, and folds a policy that it does not hold up to its place. Returns the actions whose rows
+    /// made no sense. An error leaves a state that is of no use.
+    pub async fn resume(&mut self, checkpoint: &Checkpoint, journal: &JournalReader) -> Result<Vec<Action>, String> {
+        let Checkpoint { at, at_ms, closed_up_to, known } = checkpoint;
+        let wrong = |error: &dyn std::fmt::Display| error.to_string();
+        let (standings, mut poisoned) = Standings::from_state(&known.standings).map_err(|error| wrong(&error))?;
+        for acting in std::iter::once(&mut self.champion).chain(&mut self.shadow) {
+            match known.state_of(acting) {
+                Some(state) => poisoned.extend(acting.policy.restore(state).map_err(|error| wrong(&error))?),
+                None => catch_up(journal, acting, *at).await.map_err(|error| wrong(&error))?,
+            }
+        }
+        poisoned.sort();
+        poisoned.dedup();
+        (self.at, self.at_ms, self.closed_up_to, self.standings) = (*at, *at_ms, *closed_up_to, standings);
+        self.centroids = serde_json::from_value(known.centroids.clone()).map_err(|error| wrong(&error))?;
+        self.trial = known.trial;
+        (self.learnt_rounds, self.memory_seq) = (known.learnt_rounds, known.memory_seq);
+        let tracker = serde_json::from_value(known.tracker.clone()).map_err(|error| wrong(&error))?;
+        *self.tracker.lock().unwrap_or_else(PoisonError::into_inner) = tracker;
+        Ok(poisoned)
+    }
+
+    /// Folds one event; one that is in the state already changes nothing.
+    pub fn fold(&mut self, folded: &Folded<'_>) {
+        if folded.at() <= self.at {
+            return;
+        }
+        self.at = folded.at();
+        match folded {
+            Folded::Restored { restored, .. } => self.memory_seq = restored.next_seq,
+            Folded::TrialChanged { .. } => self.trial = Trial::default(),
+            Folded::Abandoned { .. } => self.tracker.lock().unwrap_or_else(PoisonError::into_inner).abandon(),
+            Folded::Unscored { .. } => self.teach(folded),
+            Folded::Learnt { decided, feedback, .. } => {
+                self.teach(folded);
+                self.learn(decided, feedback);
+            }
+        }
+    }
+
+    fn learn(&mut self, decided: &Decided, feedback: &Feedback) {
+        let Some(round) = lesson(decided, feedback) else { return };
+        self.standings.learn(&round);
+        self.learnt_rounds += 1;
+        if feedback.source.channel() == Channel::Weak {
+            return;
+        }
+        self.memory_seq += 1;
+        let Decided { task, context, observed, .. } = decided;
+        if let Some(shadow) = &self.shadow {
+            self.trial.learn(&shadow.card.label(), &shadow.name, decided, feedback);
+        }
+        if observed.domain_similarity.is_none() && task.domain != Domain::unknown() {
+            self.centroids.learn(&task.domain, &context.embedding);
+        }
+        self.track(decided, &round);
+    }
+
+    fn teach(&mut self, folded: &Folded<'_>) {
+        teach(self.champion.policy.as_mut(), folded);
+        if let Some(shadow) = &mut self.shadow {
+            teach(shadow.policy.as_mut(), folded);
+        }
+    }
+
+    fn track(&self, decided: &Decided, round: &LearntRound<'_>) {
+        let Decided { task, decision, .. } = decided;
+        let truth = truth(decided);
+        let voters: Vec<_> = decision.voters.iter().map(|voter| (voter.policy.clone(), voter.weight)).collect();
+        self.tracker.lock().unwrap_or_else(PoisonError::into_inner).observe(&Observed {
+            domain: &task.domain,
+            arm: &decision.arm,
+            propensity: decision.propensity.get(),
+            score: round.score,
+            reward: round.reward,
+            cost_usd: round.cost_usd,
+            truth: truth.as_deref(),
+            voters: &voters,
+        });
+    }
+
+    /// What decides, as of now. `changes` counts the changes of policies.
+    pub fn snapshot(&self, changes: u64) -> PolicySnapshot {
+        PolicySnapshot {
+            champion: self.champion.snapshot(),
+            shadow: self.shadow.as_ref().map(Acting::snapshot),
+            trial: self.trial,
+            changes,
+            at: self.at,
+            at_ms: self.at_ms,
+            learnt_rounds: self.learnt_rounds,
+            memory_seq: self.memory_seq,
+            standings: self.standings.clone(),
+            centroids: self.centroids.clone(),
+        }
+    }
+
+    /// A copy of what pages read, of the same moment as a snapshot that is taken beside it.
+    pub fn tracker(&self) -> Tracker {
+        self.tracker.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl PolicySnapshot {
+    /// All that was learnt, as a checkpoint keeps it.
+    pub(super) fn known(&self, tracker: &Tracker) -> Known {
+        let json = |value: Result<serde_json::Value, serde_json::Error>| value.unwrap_or_default();
+        Known {
+            champion: PolicyState::of(&self.champion),
+            shadow: self.shadow.as_ref().map(PolicyState::of),
+            // Without a shadow it tells of a trial that is over.
+            trial: if self.shadow.is_some() { self.trial } else { Trial::default() },
+            learnt_rounds: self.learnt_rounds,
+            memory_seq: self.memory_seq,
+            standings: self.standings.state(),
+            centroids: json(serde_json::to_value(&self.centroids)),
+            tracker: json(serde_json::to_value(tracker)),
+        }
+    }
+}
+
+/// Every candidate's true expected reward, where all workers know theirs.
+fn truth(decided: &Decided) -> Option<Vec<(ArmId, f64)>> {
+    let Decided { context, observed, .. } = decided;
+    let scores = observed.expected_scores.as_ref().filter(|scores| scores.len() == context.candidates.len())?;
+    let reward = |(candidate, score): (&crate::round::Candidate, &f64)| {
+        (candidate.arm.clone(), context.weights.reward(*score, candidate.cost_usd))
+    };
+    Some(context.candidates.iter().zip(scores).map(reward).collect())
+}
+
+/// Folds all of the journal up to a place into a policy that learnt nothing yet. What compaction took out counts as far as
+/// it was learnt by the same policy.
+pub(super) async fn catch_up(journal: &JournalReader, acting: &mut Acting, until: i64) -> Result<(), RouterError> {
+    let mut after = 0;
+    if let Some(Base { seq, state, .. }) = journal.base().await?
+        && let Ok(base) = Checkpoint::parse(&state)
+    {
+        match base.known.state_of(acting) {
+            Some(known) if seq <= until => {
+                let restored = acting.policy.restore(known);
+                restored.map_err(|error| RouterError::Internal(format!("the compacted state: {error}")))?;
+                after = seq;
+            }
+            Some(_) | None => tracing::info!(
+                policy = %acting.name,
+                "rounds were compacted before this policy came: it learns from those that are kept"
+            ),
+        }
+    }
+    fold(journal, after, until, |_, _| {}, |folded| teach(acting.policy.as_mut(), &folded)).await?;
+    Ok(())
+}
