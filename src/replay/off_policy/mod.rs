@@ -67,7 +67,7 @@ const NAMED_MAX: usize = 10;
 /// #     pmf: context.candidates.iter()
 /// #         .map(|c| Probability { mode: c.mode, arm: c.arm.clone(), p: 0.5, expected: None }).collect(),
 /// #     voters: vec![], policy: PolicyRef { name: "uniform".into(), version: 1, card: String::new() }, shadow: None,
-/// #     learnt_rounds: 0, reason: Reason::Explore, seed: place as u64,
+/// #     learnt_rounds: 0, state_at: 1, reason: Reason::Explore, seed: place as u64,
 /// # };
 /// let mut evaluation = Evaluation::new("fixed:a", &|| build("fixed:a", &PolicySettings::default()).unwrap());
 /// for round in 0..200 {

@@ -21,7 +21,8 @@ const COSTS_USD: [f64; ARMS] = [0.1, 0.4, 0.9];
 /// Probability of a score of 1, by domain and arm.
 const SUCCESS: [[f64; ARMS]; 2] = [[0.9, 0.4, 0.2], [0.1, 0.5, 0.8]];
 const LOGGED: [[f64; ARMS]; 2] = [[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]];
-const CANDIDATE: [[f64; ARMS]; 2] = [[0.3, 0.5, 0.2], [0.1, 0.4, 0.5]];
+/// Of sixteenths, which features of 32 bits hold exactly.
+const CANDIDATE: [[f64; ARMS]; 2] = [[0.3125, 0.5, 0.1875], [0.125, 0.375, 0.5]];
 const WEIGHTS: RewardWeights = RewardWeights { e1: 1.0, e2: -0.5 };
 
 /// A policy that says what it is told: each candidate's probability is written into its features.
@@ -74,6 +75,7 @@ impl Row {
             policy: PolicyRef { name: "logged".into(), version: 1, card: String::new() },
             shadow: None,
             learnt_rounds: 0,
+            state_at: 1,
             reason: Reason::Explore,
             seed,
         };
@@ -151,8 +153,7 @@ fn deviation(values: &[f64]) -> f64 {
 #[test]
 fn every_estimator_finds_the_true_value_and_its_own_error() {
     let value = |domain: usize, arm: usize| WEIGHTS.reward(SUCCESS[domain][arm], COSTS_USD[arm]);
-    let truth: f64 =
-        (0..2).flat_map(|d| (0..ARMS).map(move |a| 0.5 * f64::from(CANDIDATE[d][a] as f32) * value(d, a))).sum();
+    let truth: f64 = (0..2).flat_map(|d| (0..ARMS).map(move |a| 0.5 * CANDIDATE[d][a] * value(d, a))).sum();
     let logs = 300;
     let reports: Vec<_> = (0..logs).map(|seed| evaluate(&world(seed, 400, &LOGGED), &told)).collect();
     let estimators: [(&str, fn(&OffPolicyReport) -> &Estimate); 4] =
@@ -251,7 +252,7 @@ fn rejection_learns_from_what_it_keeps_alone_whoever_spoke_first() {
 
 #[test]
 fn money_spent_without_a_score_is_charged() {
-    let card = PolicySettings::parse("[budget]\nusd_per_task = 0.2").unwrap();
+    let card = PolicySettings::parse("[budget]\nusd_per_task = 0.5").unwrap();
     let mut evaluation = Evaluation::new("budget", &|| build("budget:uniform", &card).unwrap());
     let rows = world(4, 60, &[[1.0 / 3.0; ARMS]; 2]);
     rows[..30].iter().for_each(|row| evaluation.take(&row.logged()).unwrap());
@@ -304,7 +305,7 @@ fn few_effective_rounds_and_what_was_never_taken_are_told() {
     let few = evaluate(&world(2, 40, &LOGGED), &told);
     assert!(few.snips.warning.unwrap().contains("of 40 rounds"));
     let greedy = evaluate(&world(2, 500, &[[1.0, 0.0, 0.0]; 2]), &told);
-    assert!((greedy.unsupported - 0.8).abs() < 0.05, "{}", greedy.unsupported);
+    assert!((greedy.unsupported - 0.78).abs() < 0.05, "{}", greedy.unsupported);
 }
 
 /// Inputs and other implementations' outputs; `origin` in the file says whose.
