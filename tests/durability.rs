@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use crate::served::{CONFIG, Served, ndjson, sum};
+use crate::served::{CONFIG, Served, ndjson, output, pointsman, sum};
 
 #[tokio::test]
 async fn every_acknowledged_outcome_survives_kill_9_in_the_middle_of_a_stream() {
@@ -186,6 +186,9 @@ async fn what_is_not_kept_is_in_no_file_and_what_needs_it_says_so() {
         let expected = if hashes { "idempotency-key-reused" } else { "text-not-kept" };
         assert!(problem["type"].as_str().unwrap().ends_with(expected), "{status} {problem}");
         served.learnt(1).await;
+        let (_, why) = served.get(&format!("/v1/decisions/{}", answer["decision_id"].as_str().unwrap())).await;
+        let text = why.to_string();
+        assert!(!text.contains("quokka") && !text.contains("umbrellabird"), "{text}");
         assert!(served.stop().success());
         let mut files = vec![folder.path().join("data")];
         while let Some(path) = files.pop() {
@@ -198,5 +201,58 @@ async fn what_is_not_kept_is_in_no_file_and_what_needs_it_says_so() {
                 assert!(!bytes.windows(word.len()).any(|window| window == word.as_bytes()), "{word} in {path:?}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn erasing_takes_the_texts_and_leaves_all_that_was_learnt() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let served = Served::in_folder(CONFIG, folder.path());
+    let task = |n: u64, tenant: &str| {
+        let mut task =
+            json!({"id": format!("{tenant}-{n}"), "domain": "text", "prompt": format!("say quokka {tenant} {n}")});
+        task["metadata"] = json!({"reference": "umbrellabird"});
+        task["tenant"] = json!(tenant);
+        task
+    };
+    let mut secret = vec![];
+    for n in 0..20 {
+        for tenant in ["zanzibar", "plain"] {
+            let (_, answer) = served.post("/v1/tasks", &task(n, tenant)).await;
+            secret.extend((tenant == "zanzibar").then(|| answer["decision_id"].as_str().unwrap().to_owned()));
+        }
+    }
+    served.learnt(40).await;
+    let before = served.get("/v1/policies").await.1["state_hash"].clone();
+    let run = |arguments: &[&str]| output(pointsman().arg("journal").args(arguments).arg("--data-dir").arg(&data));
+    let (status, _, error) = run(&["erase", "--tenant", "zanzibar"]);
+    assert!(!status.success() && error.contains("stop it first"), "{error}");
+    assert!(served.stop().success());
+    assert!(run(&["verify"]).0.success());
+    let (status, said, error) = run(&["erase", "--tenant", "zanzibar"]);
+    assert!(status.success() && said.contains("20 decisions"), "{said}{error}");
+    let (status, said, error) = run(&["verify"]);
+    assert!(status.success() && said.contains("Sound"), "{said}{error}");
+    assert!(!run(&["erase", "--task", "zanzibar-3"]).0.success(), "it is gone");
+    std::fs::remove_file(data.join("checkpoint.json")).unwrap();
+
+    let served = Served::in_folder(CONFIG, folder.path());
+    assert_eq!(served.get("/v1/policies").await.1["state_hash"], before, "folded from zero");
+    assert_eq!(served.get("/v1/regret").await.1["memory"]["entries"], 40);
+    let mut named = false;
+    for id in secret {
+        let (_, why) = served.get(&format!("/v1/decisions/{id}")).await;
+        let text = why.to_string();
+        assert!(!text.contains("zanzibar") && !text.contains("umbrellabird"), "{text}");
+        named |= text.contains("plain-");
+        assert_eq!((&why["task"]["prompt"], why["feedback"].as_array().unwrap().len()), (&json!(""), 1));
+    }
+    assert!(named, "tasks of others that were recalled keep their names");
+    assert!(served.stop().success());
+    // Records are packed, so this finds what lies open: memory, the checkpoint, keys.
+    for file in ["journal.sqlite", "checkpoint.json"] {
+        let bytes = std::fs::read(data.join(file)).unwrap();
+        assert!(!bytes.windows(8).any(|window| window == b"zanzibar"), "{file}");
     }
 }

@@ -7,6 +7,7 @@ mod demo;
 mod embedded;
 mod explain;
 mod folders;
+mod journal;
 mod memory;
 mod models;
 mod policy;
@@ -67,6 +68,8 @@ enum Command {
     Explain(explain::ExplainArguments),
     /// Write, build, check, run and install verifiers.
     Verify(verify::VerifyArguments),
+    /// Verify the journal, erase from it.
+    Journal(journal::JournalArguments),
     /// Look into memory, snapshot, move and rebuild it.
     Memory(memory::MemoryArguments),
 }
@@ -101,6 +104,7 @@ pub fn run() -> ExitCode {
             Command::Policy(arguments) => policy::run(arguments, &folders).await,
             Command::Explain(arguments) => explain::run(arguments, &folders).await,
             Command::Verify(arguments) => verify::run(arguments, &folders).await,
+            Command::Journal(arguments) => journal::run(arguments, &folders).await,
             Command::Memory(arguments) => memory::run(arguments, &folders).await,
         }
     });

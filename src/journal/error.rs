@@ -35,15 +35,12 @@ pub enum JournalError {
     #[error("another program holds the journal's lock; end it (a backup, a database browser), then try again")]
     Busy,
     /// The file's structure is broken.
-    #[error(
-        "the journal is damaged ({0}); stop the daemon, run `pointsman journal verify`, then bring a backup back or save what can be \
-         read with `pointsman journal export --skip-damaged`"
-    )]
+    #[error("the journal is damaged ({0}); stop the daemon, run `pointsman journal verify`, then bring a backup back")]
     Corrupt(String),
     /// A stored record cannot be read.
     #[error(
         "journal record {seq} cannot be read: {reason}; run `pointsman journal verify` to see whether there are more, then bring a \
-         backup back or save the rest with `pointsman journal export --skip-damaged`"
+         backup back"
     )]
     Damaged {
         /// Its sequence number.

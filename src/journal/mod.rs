@@ -8,11 +8,15 @@
 //! feedback source of a decision), and `learns` is unique per decision, and channel
 //! (verified or weak), so a decision is learnt from once by each, whoever judges first.
 //!
-//! What can go wrong: a full disk or an unwritable folder fails the append and nothing is acknowledged; a file
-//! written by a newer version is refused.
+//! Records are packed JSON with a checksum (`pack`), in a file that older versions' records stay readable in (`schema`).
+//! What they hold of texts is the operator's choice (`keeping`), and can be taken out later (`erase`).
+//!
+//! What can go wrong: a full disk, an unwritable folder or another program's lock fails the append and nothing is
+//! acknowledged; a file written by a newer version is refused; a damaged record is named.
 
 mod append;
 mod decided;
+mod erase;
 mod error;
 mod event;
 mod keeping;
@@ -20,10 +24,12 @@ mod pack;
 mod reader;
 mod schema;
 mod sqlite;
+mod verify;
 mod writer;
 
 pub use append::{Appended, Committed, NewEvent, Stored};
 pub use decided::{ContextRecord, Decided, Observed};
+pub use erase::{Erasure, erase};
 pub use error::JournalError;
 pub use event::{
     ArmChange, Compacted, Erased, ErasedBy, Event, PolicyChange, PolicyOrigin, PolicyRole, Restored, SnapshotChange,
@@ -31,6 +37,7 @@ pub use event::{
 pub use keeping::Keeping;
 pub use reader::{JournalReader, Open};
 pub use sqlite::{Journal, JournalSettings, Synchronous};
+pub use verify::{Verified, verify};
 pub use writer::now_ms;
 
 /// What was learnt from records that compaction has taken out.

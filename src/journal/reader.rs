@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use sqlx::{
-    AssertSqlSafe, ConnectOptions, Connection, Row, SqlitePool,
+    AssertSqlSafe, Connection, Row, SqlitePool,
     sqlite::{SqlitePoolOptions, SqliteRow},
 };
 
 use super::{
-    ArmChange, Base, Decided, Event, JournalError, PolicyChange, Restored, Stored, Synchronous,
+    ArmChange, Base, Decided, Event, JournalError, PolicyChange, Restored, Stored,
     append::{ARM, POLICY, RESTORED, VERIFIER, by_feedback_key, by_task_key},
     decided::FIRST_MODEL,
     event::RAN,
@@ -48,16 +48,8 @@ pub struct Open {
 impl JournalReader {
     /// Opens a journal to read the embeddings of a model. One of an older format is brought up to this one first.
     pub async fn open(path: &Path, embedding_model: &str) -> Result<Self, JournalError> {
-        let unreadable = |error: sqlx::Error| JournalError::Open { path: path.into(), reason: error.to_string() };
-        let mut connection = schema::reading(path).connect().await.map_err(unreadable)?;
-        let found = schema::format(&mut connection).await.map_err(unreadable)?;
-        connection.close().await.map_err(unreadable)?;
-        if found != schema::FORMAT {
-            let options = schema::options(path, Synchronous::Full).create_if_missing(false);
-            let mut connection = options.connect().await.map_err(unreadable)?;
-            schema::prepare(&mut connection, path).await?;
-            connection.close().await.map_err(unreadable)?;
-        }
+        let (connection, _) = schema::readable(path).await?;
+        connection.close().await?;
         Self::over(path, embedding_model).await
     }
 

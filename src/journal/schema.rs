@@ -6,7 +6,7 @@
 use std::{path::Path, time::Duration};
 
 use sqlx::{
-    AssertSqlSafe, Connection, SqliteConnection,
+    AssertSqlSafe, ConnectOptions, Connection, SqliteConnection,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 
@@ -74,6 +74,21 @@ pub(super) fn options(path: &Path, synchronous: Synchronous) -> SqliteConnectOpt
 /// How connections that only read are opened.
 pub(super) fn reading(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new().filename(path).busy_timeout(BUSY_TIMEOUT).read_only(true)
+}
+
+/// Opens a file to read, and tells which format it had. One of an older format is brought up to this one first.
+pub(super) async fn readable(path: &Path) -> Result<(SqliteConnection, i64), JournalError> {
+    let unreadable = |error: sqlx::Error| JournalError::Open { path: path.into(), reason: error.to_string() };
+    let mut connection = reading(path).connect().await.map_err(unreadable)?;
+    let found = format(&mut connection).await.map_err(unreadable)?;
+    if found == FORMAT {
+        return Ok((connection, found));
+    }
+    connection.close().await.map_err(unreadable)?;
+    let mut connection =
+        options(path, Synchronous::Full).create_if_missing(false).connect().await.map_err(unreadable)?;
+    prepare(&mut connection, path).await?;
+    Ok((connection, found))
 }
 
 /// The format of the file; 0 of a new one.

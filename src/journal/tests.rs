@@ -146,6 +146,14 @@ async fn events_of_one_append_are_one_unit() {
     assert!(journal.append(unit.clone()).await.unwrap().iter().all(|event| *event != Appended::Duplicate));
     assert_eq!(journal.append(unit).await.unwrap(), [Appended::Duplicate; 2]);
     assert_eq!(journal.of_decision(round.decision.id).await.unwrap().len(), 2);
+
+    // One event that was there before takes none with it that comes after it.
+    let round = decided(2, None);
+    journal.append(vec![judged(&round, FeedbackSource::Client, 1.0)]).await.unwrap();
+    let client = judged(&round, FeedbackSource::Client, 0.0);
+    let unit = vec![new(&round), client, judged(&round, FeedbackSource::Verifier, 1.0)];
+    let appended = journal.append(unit).await.unwrap();
+    assert!(matches!(appended[..], [Appended::Stored { .. }, Appended::Duplicate, Appended::Stored { .. }]));
 }
 
 #[tokio::test]

@@ -158,12 +158,11 @@ async fn write(
     let mut results = Vec::with_capacity(group.len());
     for append in group {
         let mut appended = Vec::with_capacity(append.events.len());
-        for row in &append.rows {
+        for (place, row) in append.rows.iter().enumerate() {
             let result = insert(&mut transaction, row, at_ms).await?;
-            let stop = result == Appended::Duplicate;
             appended.push(result);
-            if stop {
-                // The events of one append are one unit: what follows a duplicate is a duplicate too.
+            if place == 0 && result == Appended::Duplicate {
+                // The events of one append are one unit, which its first stands for.
                 appended.resize(append.events.len(), Appended::Duplicate);
                 break;
             }
@@ -174,7 +173,7 @@ async fn write(
     Ok(results)
 }
 
-async fn insert(connection: &mut SqliteConnection, row: &Row, at_ms: i64) -> Result<Appended, JournalError> {
+pub(super) async fn insert(connection: &mut SqliteConnection, row: &Row, at_ms: i64) -> Result<Appended, JournalError> {
     if row.lesson.is_some()
         && let Some(seq) = try_insert(connection, row, at_ms, row.lesson.as_deref()).await?
     {
