@@ -97,17 +97,25 @@ impl<'a> Logged<'a> {
         }
     }
 
+    /// The context as it was seen.
+    pub fn context(&self) -> &'a Context {
+        match self {
+            Self::Verified { round, .. } | Self::Weak { round, .. } => round.context,
+            Self::Unscored { context, .. } => context,
+        }
+    }
+
     pub(super) fn check(&self) -> Result<Checked<'a>, Refusal> {
         let decision = self.decision();
-        let context = match self {
-            Self::Verified { round, .. } | Self::Weak { round, .. } => {
-                if !((0.0..=1.0).contains(&round.score) && round.reward.is_finite()) {
-                    return Err(Refusal::Reward { score: round.score, reward: round.reward });
-                }
-                round.context
+        let context = self.context();
+        match self {
+            Self::Verified { round, .. } | Self::Weak { round, .. }
+                if !((0.0..=1.0).contains(&round.score) && round.reward.is_finite()) =>
+            {
+                return Err(Refusal::Reward { score: round.score, reward: round.reward });
             }
-            Self::Unscored { context, .. } => context,
-        };
+            Self::Verified { .. } | Self::Weak { .. } | Self::Unscored { .. } => {}
+        }
         let propensity = decision.propensity.get();
         if !(propensity > 0.0 && propensity <= 1.0) {
             return Err(Refusal::Propensity(propensity));
