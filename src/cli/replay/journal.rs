@@ -14,7 +14,7 @@ use pointsman::{
     router::{ExactReport, ExactSettings, logged_rounds, replay_exactly},
 };
 
-use super::{ReplayArguments, progress, write};
+use super::{super::folders::CHECKPOINT, ReplayArguments, progress, write};
 
 pub(super) async fn run(arguments: ReplayArguments, folder: &Path) -> Result<()> {
     let file = folder.join("journal.sqlite");
@@ -39,7 +39,7 @@ async fn exact(arguments: &ReplayArguments, folder: &Path, journal: &JournalRead
             .into_iter()
             .find(|folder| folder.is_dir()),
     };
-    let settings = ExactSettings { cards, checkpoint: Some(folder.join("policy.state.json")) };
+    let settings = ExactSettings { cards, checkpoint: Some(folder.join(CHECKPOINT)) };
     let bar = progress::bar(0, "deciding again");
     let report = replay_exactly(journal, &settings, |done, total| {
         bar.set_length(total);
