@@ -2,7 +2,10 @@
 
 use std::{fs, path::Path, process::ExitStatus};
 
-use pointsman::journal::{Event, JournalReader};
+use pointsman::{
+    journal::{Event, JournalReader, Stored},
+    round::Decision,
+};
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection, sqlite::SqliteConnectOptions};
 
@@ -141,12 +144,19 @@ async fn every_decision_of_a_journal_is_made_again_bit_for_bit() {
     let (status, stdout, ..) = replay(folder.path(), &[]);
     assert!(status.success() && stdout.contains("no checkpoint was compared: it is damaged"), "{stdout}");
 
-    let (seq, decision) = alter(&folder.path().join("data/journal.sqlite")).await;
+    // A record of before decisions named their state.
+    let file = folder.path().join("data/journal.sqlite");
+    alter(&file, 50, |decision| decision.state_at = 0).await;
+    let (status, stdout, _, found) = replay(folder.path(), &[]);
+    assert!(status.success() && stdout.contains("1 could not be made again: it is of a version"), "{stdout}");
+    assert_eq!((&found["again"], &found["equal"]), (&json!(194), &json!(194)));
+
+    let (seq, decision) = alter(&file, 100, |decision| decision.pmf[2].p += 1e-9).await;
     let (status, stdout, stderr, found) = replay(folder.path(), &[]);
     assert_eq!(status.code(), Some(1), "{stdout}");
     assert!(stderr.contains("differs from the journal"), "{stderr}");
     assert!(stdout.contains(&format!("decision {decision} (event {seq}) differs:\n  pmf: ")), "{stdout}");
-    assert_eq!((&found["again"], &found["equal"], &found["compared"]["arm"]), (&json!(195), &json!(194), &json!(195)));
+    assert_eq!((&found["again"], &found["equal"], &found["compared"]["arm"]), (&json!(194), &json!(193), &json!(194)));
 }
 
 /// Every policy that decided.
@@ -161,19 +171,15 @@ async fn policies_of(folder: &Path) -> Vec<String> {
     events.into_iter().filter_map(|stored| policy(stored.event)).collect()
 }
 
-/// Adds a little to a probability in one record, as JSON without a checksum, as older versions wrote it.
-async fn alter(file: &Path) -> (i64, String) {
+/// Changes the nth decision in its record, which is written as JSON without a checksum, as older versions did.
+async fn alter(file: &Path, nth: usize, change: impl FnOnce(&mut Decision)) -> (i64, String) {
     let reader = JournalReader::open_recorded(file).await.unwrap();
     let events = reader.after(0, 10_000).await.unwrap();
     reader.close_reader().await;
-    let (seq, mut event) = events
-        .into_iter()
-        .filter(|s| matches!(s.event, Event::Decided { .. }))
-        .nth(100)
-        .map(|s| (s.seq, s.event))
-        .unwrap();
+    let mut decided = events.into_iter().filter(|stored| matches!(stored.event, Event::Decided { .. }));
+    let Stored { seq, mut event, .. } = decided.nth(nth).unwrap();
     let Event::Decided { decision, .. } = &mut event else { unreachable!() };
-    decision.pmf[2].p += 1e-9;
+    change(decision);
     let id = decision.id.to_string();
     let mut connection = SqliteConnectOptions::new().filename(file).connect().await.unwrap();
     sqlx::query("UPDATE events SET body = ?, packed = NULL, sum = NULL WHERE seq = ?")

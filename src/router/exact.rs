@@ -204,7 +204,7 @@ impl Plan {
             }
         }
         decisions.sort_unstable();
-        report.leave_out("they are of a version that did not record the state that decided", unsaid);
+        report.leave_out("it is of a version that did not record the state that decided", unsaid);
         report.leave_out("the state that decided was compacted since", compacted);
         if let Some(path) = &settings.checkpoint
             && !path.exists()
@@ -335,7 +335,7 @@ impl<'a> Replay<'a> {
     async fn again(&mut self, at: i64, seq: i64) -> Result<(), RouterError> {
         let stored = self.journal.at(seq).await?.and_then(crate::journal::Stored::into_decided);
         let Some(mut recorded) = stored else {
-            self.report.leave_out("they were taken out meanwhile", 1);
+            self.report.leave_out("it was taken out meanwhile", 1);
             return Ok(());
         };
         with_text(&mut recorded);
@@ -357,7 +357,7 @@ impl<'a> Replay<'a> {
         let Decided { observed, decision, .. } = recorded;
         if observed.embedding_model != self.journal.embedding_model() {
             let model = &observed.embedding_model;
-            return Some(format!("their tasks were embedded again since, at first by {model}"));
+            return Some(format!("its task was embedded again since, at first by {model}"));
         }
         if let Some((role, why)) = self.unusable.first_key_value() {
             return Some(format!("the {role} of the time cannot be used: {why}"));
@@ -373,7 +373,7 @@ impl<'a> Replay<'a> {
                 return Some(format!("the files that card {:?} names are others now", acting.card.name()));
             }
             if !observed.kept.is_whole() && reads_text(&acting.name, settings) {
-                return Some(format!("{} reads texts, and theirs was not kept", acting.name));
+                return Some(format!("{} reads texts, and this one was not kept", acting.name));
             }
         }
         None
