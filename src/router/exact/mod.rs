@@ -8,29 +8,38 @@
 //! What can go wrong is counted with its reason, never passed over: a decision whose state, card or text is not there any
 //! more cannot be made again.
 
-use std::{collections::BTreeMap, iter::Peekable, path::PathBuf, sync::Arc, time::Instant, vec::IntoIter};
+mod compare;
+mod plan;
+mod report;
 
-use serde::Serialize;
+use std::{collections::BTreeMap, iter::Peekable, path::PathBuf, sync::Arc, time::Instant, vec::IntoIter};
 
 use super::{
     RouterError,
     cards::{Acting, Card, CardSource},
     checkpoint::Checkpoint,
-    draw::{Deciding, Drawn, draw},
-    lesson::{Lessons, read_ahead},
+    lesson::Lessons,
     logged::with_text,
     policies::Policies,
     roles::acting,
     state::{State, catch_up},
 };
 use crate::{
-    action::policy::{PolicySettings, observe},
-    journal::{Decided, Event, JournalReader, PolicyChange, PolicyRole},
-    round::{Decision, DecisionId, Probability, Reason, VoterView},
+    action::policy::PolicySettings,
+    journal::{Decided, Event, JournalReader, PolicyChange, PolicyRole, Stored},
 };
+
+use compare::differences;
+use plan::Plan;
+
+pub use report::{CheckpointFound, Compared, Difference, ExactReport};
 
 /// Differences that are told in full; the rest are only counted.
 const TOLD_MAX: usize = 10;
+
+/// How the two roles are called where their policies cannot be used.
+const CHAMPION: &str = "policy that decided";
+const SHADOW: &str = "policy on trial";
 
 /// Where things are that a journal does not hold.
 #[derive(Debug, Clone)]
@@ -39,94 +48,6 @@ pub struct ExactSettings {
     pub cards: Option<PathBuf>,
     /// The checkpoint's file, if it is to be compared.
     pub checkpoint: Option<PathBuf>,
-}
-
-/// What an exact replay found.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct ExactReport {
-    /// The place of the last event.
-    pub at: i64,
-    /// Decisions in the journal.
-    pub decisions: u64,
-    /// Those that were made again.
-    pub again: u64,
-    /// Those that came out equal in everything.
-    pub equal: u64,
-    /// How many came out equal in each thing.
-    pub compared: Compared,
-    /// The first that did not, and how.
-    pub first: Vec<Difference>,
-    /// Those that could not be made again, by reason.
-    pub left_out: BTreeMap<String, u64>,
-    /// Rounds learnt.
-    pub learnt_rounds: u64,
-    /// The BLAKE3 hash of all that was learnt, at the end.
-    pub state_hash: String,
-    /// What the checkpoint holds.
-    pub checkpoint: Option<CheckpointFound>,
-    /// Why the checkpoint could not be compared.
-    pub checkpoint_problem: Option<String>,
-    /// Wall seconds.
-    pub seconds: f64,
-}
-
-/// How many decisions were equal in what.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Compared {
-    /// Probabilities and what was expected of each candidate.
-    pub pmf: u64,
-    /// The arm, and how it was run.
-    pub arm: u64,
-    /// The propensity.
-    pub propensity: u64,
-    /// The voters' views.
-    pub voters: u64,
-    /// The view of the policy on trial.
-    pub shadow: u64,
-    /// What was known of the candidates.
-    pub features: u64,
-    /// The domain, where it was found and not given.
-    pub domain: u64,
-    /// Decisions whose domain was found.
-    pub domains_found: u64,
-    /// The policy, what it had learnt, and the reason.
-    pub policy: u64,
-}
-
-/// A decision that came out otherwise.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Difference {
-    /// Its place in the journal.
-    pub seq: i64,
-    /// The decision.
-    pub decision: DecisionId,
-    /// What differs, and how.
-    pub what: Vec<String>,
-}
-
-/// A checkpoint's hash, and that of the journal folded up to the same place.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CheckpointFound {
-    /// The place.
-    pub at: i64,
-    /// What the file holds.
-    pub state_hash: String,
-    /// What the journal gives.
-    pub replayed_hash: String,
-}
-
-impl ExactReport {
-    /// Whether nothing differs that could be compared.
-    pub fn is_exact(&self) -> bool {
-        let same = |found: &CheckpointFound| found.state_hash == found.replayed_hash;
-        self.equal == self.again && self.checkpoint.as_ref().is_none_or(same)
-    }
-
-    fn leave_out(&mut self, why: impl Into<String>, decisions: u64) {
-        if decisions > 0 {
-            *self.left_out.entry(why.into()).or_default() += decisions;
-        }
-    }
 }
 
 /// Makes every decision of a journal again. A daemon may write to it meanwhile; what it adds is not looked at. `progress` is
@@ -162,57 +83,6 @@ pub async fn replay_exactly(
     report.state_hash = if unusable.is_empty() { hash(&state) } else { String::new() };
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)
-}
-
-/// What is to be done, from a first reading.
-struct Plan {
-    until: i64,
-    /// (the state's place, the decision's), in that order.
-    decisions: Vec<(i64, i64)>,
-    dimension: usize,
-    report: ExactReport,
-    base: Option<Checkpoint>,
-    /// The changes of policies before the base.
-    changes: Vec<PolicyChange>,
-}
-
-impl Plan {
-    async fn of(journal: &JournalReader, settings: &ExactSettings) -> Result<Self, RouterError> {
-        let until = journal.last_seq().await?;
-        let damaged = |error| RouterError::Internal(format!("the compacted state: {error}"));
-        let base = journal.base().await?.map(|base| Checkpoint::parse(&base.state)).transpose().map_err(damaged)?;
-        let after = base.as_ref().map_or(0, |base| base.at);
-        let (mut decisions, mut changes, mut dimension) = (vec![], vec![], 0);
-        let (mut unsaid, mut compacted) = (0, 0);
-        let mut report = ExactReport::default();
-        let mut pages = read_ahead(journal.clone(), 0, until);
-        while let Some(page) = pages.recv().await {
-            for stored in page? {
-                match stored.event {
-                    Event::Decided { decision, .. } => {
-                        dimension = stored.embedding.as_ref().map_or(dimension, |it| it.as_slice().len());
-                        report.decisions += 1;
-                        match decision.state_at {
-                            0 => unsaid += 1,
-                            at if at < after => compacted += 1,
-                            at => decisions.push((at, stored.seq)),
-                        }
-                    }
-                    Event::PolicyChanged { change } if stored.seq <= after => changes.push(change),
-                    _ => {}
-                }
-            }
-        }
-        decisions.sort_unstable();
-        report.leave_out("it is of a version that did not record the state that decided", unsaid);
-        report.leave_out("the state that decided was compacted since", compacted);
-        if let Some(path) = &settings.checkpoint
-            && !path.exists()
-        {
-            report.checkpoint_problem = Some("there is none".into());
-        }
-        Ok(Self { until, decisions, dimension, report, base, changes })
-    }
 }
 
 /// The journal, being folded again.
@@ -333,7 +203,7 @@ impl<'a> Replay<'a> {
     }
 
     async fn again(&mut self, at: i64, seq: i64) -> Result<(), RouterError> {
-        let stored = self.journal.at(seq).await?.and_then(crate::journal::Stored::into_decided);
+        let stored = self.journal.at(seq).await?.and_then(Stored::into_decided);
         let Some(mut recorded) = stored else {
             self.report.leave_out("it was taken out meanwhile", 1);
             return Ok(());
@@ -343,7 +213,7 @@ impl<'a> Replay<'a> {
             self.report.leave_out(why, 1);
             return Ok(());
         }
-        let what = self.differences(&recorded, at)?;
+        let what = differences(&recorded, &self.state, at, &mut self.report.compared)?;
         self.report.again += 1;
         self.report.equal += u64::from(what.is_empty());
         if !what.is_empty() && self.report.first.len() < TOLD_MAX {
@@ -378,86 +248,6 @@ impl<'a> Replay<'a> {
         }
         None
     }
-
-    /// Makes a decision again and says in what it differs.
-    fn differences(&mut self, recorded: &Decided, at: i64) -> Result<Vec<String>, RouterError> {
-        let Decided { context, observed, decision, .. } = recorded;
-        let State { champion, shadow, learnt_rounds, standings, centroids, .. } = &self.state;
-        let mut what = Differences::default();
-        let compared = &mut self.report.compared;
-        let mut seen = context.clone();
-        observe(&mut seen, standings);
-        compared.features += what.note("features", seen.candidates == context.candidates, || {
-            let features = |candidates: &[crate::round::Candidate]| {
-                candidates.iter().map(|candidate| candidate.features).collect::<Vec<_>>()
-            };
-            format!("{:?} instead of {:?}", features(&seen.candidates), features(&context.candidates))
-        });
-        if let Some(similarity) = observed.domain_similarity {
-            compared.domains_found += 1;
-            let found = centroids.nearest(&context.embedding, -1.0);
-            let same = found
-                .as_ref()
-                .is_some_and(|(domain, cosine)| *domain == context.domain && cosine.to_bits() == similarity.to_bits());
-            compared.domain +=
-                what.note("domain", same, || format!("{found:?} instead of {} at {similarity}", context.domain));
-        }
-        let state = Deciding { champion, shadow: shadow.as_ref(), learnt_rounds: *learnt_rounds, at };
-        let Drawn { decision: again, .. } = draw(&state, decision.id, &decision.task_id, context)?;
-        compare(&again, decision, compared, &mut what);
-        Ok(what.0)
-    }
-}
-
-const CHAMPION: &str = "policy that decided";
-const SHADOW: &str = "policy on trial";
-
-/// What differs.
-#[derive(Default)]
-struct Differences(Vec<String>);
-
-impl Differences {
-    /// Notes a difference; returns 1 where there is none.
-    fn note(&mut self, what: &str, same: bool, how: impl FnOnce() -> String) -> u64 {
-        if !same {
-            self.0.push(format!("{what}: {}", how()));
-        }
-        u64::from(same)
-    }
-}
-
-fn compare(again: &Decision, recorded: &Decision, compared: &mut Compared, what: &mut Differences) {
-    let bits = |pmf: &[f64]| pmf.iter().map(|p| p.to_bits()).collect::<Vec<_>>();
-    let entry =
-        |entry: &Probability| (entry.mode, entry.arm.clone(), entry.p.to_bits(), entry.expected.map(f32::to_bits));
-    let entries = |decision: &Decision| decision.pmf.iter().map(entry).collect::<Vec<_>>();
-    let view = |view: &VoterView| (view.policy.clone(), view.weight.to_bits(), bits(&view.pmf));
-    let views = |decision: &Decision| decision.voters.iter().map(view).collect::<Vec<_>>();
-    let shadow = |decision: &Decision| decision.shadow.as_ref().map(|view| (view.policy.clone(), bits(&view.pmf)));
-    let instead =
-        |again: &dyn std::fmt::Debug, recorded: &dyn std::fmt::Debug| format!("{again:?} instead of {recorded:?}");
-    let ps = |decision: &Decision| decision.pmf.iter().map(|entry| entry.p).collect::<Vec<_>>();
-    let (arm, old_arm) = ((again.mode, &again.arm), (recorded.mode, &recorded.arm));
-    let (p, old_p) = (again.propensity.get(), recorded.propensity.get());
-    // That all arms rested is not a part of the state.
-    let reason = again.reason == recorded.reason || recorded.reason == Reason::Fallback;
-    let policy = again.policy == recorded.policy
-        && again.learnt_rounds == recorded.learnt_rounds
-        && again.seed == recorded.seed
-        && reason;
-    compared.pmf += what.note("pmf", entries(again) == entries(recorded), || instead(&ps(again), &ps(recorded)));
-    compared.arm += what.note("arm", arm == old_arm, || instead(&arm, &old_arm));
-    compared.propensity += what.note("propensity", p.to_bits() == old_p.to_bits(), || instead(&p, &old_p));
-    compared.voters +=
-        what.note("voters", views(again) == views(recorded), || instead(&again.voters, &recorded.voters));
-    compared.shadow +=
-        what.note("shadow", shadow(again) == shadow(recorded), || instead(&again.shadow, &recorded.shadow));
-    compared.policy += what.note("policy", policy, || {
-        let told = |d: &Decision| {
-            format!("{} of {} after {} rounds, {:?}", d.policy.name, d.policy.card, d.learnt_rounds, d.reason)
-        };
-        format!("{} instead of {}", told(again), told(recorded))
-    });
 }
 
 /// Whether a policy looks at more of a task than its embedding.
