@@ -131,6 +131,9 @@ fn world(seed: u64, rounds: u128, pmfs: &[[f64; ARMS]; 2]) -> Vec<Row> {
     (0..rounds).map(row).collect()
 }
 
+/// One of a report's estimates.
+type Pick = fn(&OffPolicyReport) -> &Estimate;
+
 fn told() -> Box<dyn Policy> {
     Box::new(Told)
 }
@@ -156,7 +159,7 @@ fn every_estimator_finds_the_true_value_and_its_own_error() {
     let truth: f64 = (0..2).flat_map(|d| (0..ARMS).map(move |a| 0.5 * CANDIDATE[d][a] * value(d, a))).sum();
     let logs = 300;
     let reports: Vec<_> = (0..logs).map(|seed| evaluate(&world(seed, 400, &LOGGED), &told)).collect();
-    let estimators: [(&str, fn(&OffPolicyReport) -> &Estimate); 4] =
+    let estimators: [(&str, Pick); 4] =
         [("rejection", |r| &r.rejection), ("ips", |r| &r.ips), ("snips", |r| &r.snips), ("dr", |r| &r.dr)];
     for (name, of) in estimators {
         let values: Vec<f64> = reports.iter().map(|report| of(report).value.unwrap()).collect();
@@ -226,7 +229,7 @@ fn a_constant_added_to_every_reward_is_added_to_snips_and_not_to_ips() {
     let (before, constant) = (evaluate(&rows, &told), 2.5);
     let raised: Vec<_> = rows.into_iter().map(|row| Row { constant, ..row }).collect();
     let after = evaluate(&raised, &told);
-    let change = |of: fn(&OffPolicyReport) -> &Estimate| of(&after).value.unwrap() - of(&before).value.unwrap();
+    let change = |of: Pick| of(&after).value.unwrap() - of(&before).value.unwrap();
     assert!((change(|r| &r.snips) - constant).abs() < 1e-12 && (change(|r| &r.rejection) - constant).abs() < 1e-12);
     assert!((after.snips.standard_error.unwrap() - before.snips.standard_error.unwrap()).abs() < 1e-9);
     assert!((change(|r| &r.ips) - constant).abs() > 0.01);
