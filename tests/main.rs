@@ -18,6 +18,7 @@ mod liar;
 mod memory;
 mod policies;
 mod python;
+mod replay;
 mod routes;
 mod served;
 mod streams;

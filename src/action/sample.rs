@@ -23,6 +23,8 @@ pub enum Stream {
     Bag(u32),
     /// Whether the answer is judged by a model.
     Judge,
+    /// Whether an evaluation of another policy keeps the round.
+    Rejection,
 }
 
 /// Why a distribution cannot be used.
@@ -52,6 +54,7 @@ pub fn stream(seed: u64, stream: Stream) -> ChaCha8Rng {
         // Past every voter's.
         Stream::Bag(place) => (1 << 33) + u64::from(place),
         Stream::Judge => 1 << 34,
+        Stream::Rejection => 1 << 35,
     });
     rng
 }
@@ -149,6 +152,7 @@ mod tests {
             Stream::Bag(0),
             Stream::Bag(1),
             Stream::Judge,
+            Stream::Rejection,
         ]
         .map(first);
         for (index, number) in numbers.iter().enumerate() {

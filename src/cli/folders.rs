@@ -10,6 +10,9 @@ use std::{
 use anyhow::{Context, Result, bail};
 use pointsman::memory::snapshot::SnapshotStore;
 
+/// The checkpoint's name in a data folder.
+pub(super) const CHECKPOINT: &str = "checkpoint.json";
+
 /// The user's folders.
 pub(super) struct Folders {
     /// Models and compiled verifiers: can be deleted at any time.
@@ -95,7 +98,7 @@ impl DataFolder {
 
     /// What was learnt, so that a start is quick.
     pub(super) fn checkpoint(&self) -> PathBuf {
-        self.path.join("checkpoint.json")
+        self.path.join(CHECKPOINT)
     }
 
     /// The components that were handed in.

@@ -54,7 +54,7 @@ enum Command {
     Serve(serve::ServeArguments),
     /// Report every problem of a configuration file at once.
     CheckConfig(serve::CheckArguments),
-    /// Replay policies over a dataset of recorded outcomes.
+    /// Replay policies over a dataset of recorded outcomes, or over a daemon's journal.
     Replay(replay::ReplayArguments),
     /// Train what policies start from on recorded outcomes.
     Train(train::TrainArguments),

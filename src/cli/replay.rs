@@ -1,9 +1,11 @@
-//! `pointsman replay`: measures policies on a dataset of recorded outcomes.
+//! `pointsman replay`: measures policies on a dataset of recorded outcomes, or on one's own journal.
+
+mod journal;
 
 use std::{
     collections::BTreeMap,
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
@@ -28,16 +30,28 @@ use super::{
   pointsman replay --dataset llmrouter --policy lin_ucb --policy memory_knn --reward 1,0
   pointsman replay --dataset llmrouter --split test --policy fixed:gemma-2-9b-it --seeds 1 --json out.json
   pointsman replay --dataset llmrouter --split test --card card.toml --policy classifier
+  pointsman replay --journal data                                make every decision of a daemon again, bit for bit
+  pointsman replay --journal data --policy lin_ucb --policy uniform
+                                                                 what others would have brought, estimated
 
 Policies: uniform, fixed:MODEL, epsilon_greedy, ucb1, beta_thompson, domain_prior, memory_knn, knn_ucb, lin_ucb,
 lin_thompson, square_cb, bag, hybrid_linear, hybrid_ucb, ensemble, and with a card that names their models classifier and
 tfidf_classifier. Before any of them: affinity: budget: discount: new_arm:")]
 pub(super) struct ReplayArguments {
     /// The dataset's folder: tasks.jsonl[.gz], results.csv[.gz], models.json.
+    #[arg(long, value_name = "DIR", required_unless_present = "journal", conflicts_with = "journal")]
+    dataset: Option<PathBuf>,
+    /// A daemon's data folder, instead of a dataset. Without --policy and --card every decision is made again from what was
+    /// recorded and compared, and the exit code is 0 only if all are equal. With them, what those policies would have brought
+    /// is estimated from the verified rounds.
     #[arg(long, value_name = "DIR")]
-    dataset: PathBuf,
-    /// Only this split of it.
-    #[arg(long, value_name = "S")]
+    journal: Option<PathBuf>,
+    /// Where the journal's policy cards take the files that they name [default: `policies` in the data folder, beside it, or
+    /// here].
+    #[arg(long, value_name = "DIR", requires = "journal")]
+    cards: Option<PathBuf>,
+    /// Only this split of the dataset.
+    #[arg(long, value_name = "S", conflicts_with = "journal")]
     split: Option<String>,
     /// A policy card, for other settings than the compiled-in ones.
     #[arg(long, value_name = "FILE")]
@@ -46,12 +60,13 @@ pub(super) struct ReplayArguments {
     #[arg(long, value_name = "P")]
     policy: Vec<String>,
     /// Shuffled orders, seeds 0 to N - 1; means are over them.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    #[arg(long, value_name = "N", conflicts_with = "journal", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     seeds: u64,
-    /// Weights of the reward, e1 * score + e2 * dollars.
-    #[arg(long, value_name = "e1,e2", default_value = "1,-0.1", value_parser = weights, allow_hyphen_values = true)]
+    /// Weights of the reward, e1 * score + e2 * dollars; a journal's rounds have their own.
+    #[arg(long, value_name = "e1,e2", conflicts_with = "journal", default_value = "1,-0.1", value_parser = weights,
+        allow_hyphen_values = true)]
     reward: RewardWeights,
-    /// Write one JSON object a policy, as an array.
+    /// Write what was found: one JSON object a policy, as an array, or that of an exact replay.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -65,6 +80,10 @@ fn weights(text: &str) -> Result<RewardWeights, String> {
 }
 
 pub(super) async fn run(mut arguments: ReplayArguments, folders: &Folders) -> Result<()> {
+    if let Some(folder) = arguments.journal.take() {
+        return journal::run(arguments, &folder).await;
+    }
+    let folder = arguments.dataset.take().context("give --dataset DIR or --journal DIR")?;
     let settings = PolicySettings::load(arguments.card.as_deref())?;
     settings.warnings().iter().for_each(|warning| eprintln!("{warning}"));
     if arguments.policy.is_empty() {
@@ -73,7 +92,7 @@ pub(super) async fn run(mut arguments: ReplayArguments, folders: &Folders) -> Re
     for policy in &arguments.policy {
         build(policy, &settings)?;
     }
-    let dataset = Dataset::read(&arguments.dataset, arguments.split.as_deref())?;
+    let dataset = Dataset::read(&folder, arguments.split.as_deref())?;
     for policy in &arguments.policy {
         let arm = policy.strip_prefix("fixed:");
         if let Some(arm) = arm.filter(|arm| !dataset.models.iter().any(|model| model.arm.as_str() == *arm)) {
@@ -93,11 +112,12 @@ pub(super) async fn run(mut arguments: ReplayArguments, folders: &Folders) -> Re
         reports.push(one(&dataset, &vectors, policy, &settings, &arguments)?);
     }
     print(&dataset, &reports, arguments.reward);
-    if let Some(path) = &arguments.json {
-        fs::write(path, serde_json::to_vec_pretty(&reports)?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+    write(arguments.json.as_deref(), &reports)
+}
+
+fn write(path: Option<&Path>, found: &impl serde::Serialize) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    fs::write(path, serde_json::to_vec_pretty(found)?).with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn one(

@@ -57,6 +57,18 @@ impl JournalReader {
         Self::over(path, embedding_model).await
     }
 
+    /// Opens a journal to read the embeddings of the model that embedded its last task.
+    pub async fn open_recorded(path: &Path) -> Result<Self, JournalError> {
+        let mut reader = Self::open(path, FIRST_MODEL).await?;
+        let sql = "SELECT coalesce(model, json_extract(nullif(body, ''), '$.context.embedding_model')) FROM events
+                   WHERE embedding IS NOT NULL ORDER BY seq DESC LIMIT 1";
+        let last: Option<Option<String>> = sqlx::query_scalar(sql).fetch_optional(&reader.pool).await?;
+        if let Some(model) = last.flatten() {
+            reader.embedding_model = model;
+        }
+        Ok(reader)
+    }
+
     /// Reads a file of this format.
     pub(super) async fn over(path: &Path, embedding_model: &str) -> Result<Self, JournalError> {
         let pool = SqlitePoolOptions::new().max_connections(2).connect_with(schema::reading(path)).await;

@@ -7,6 +7,7 @@
 
 pub mod baselines;
 pub mod embedding_cache;
+pub mod off_policy;
 
 mod dataset;
 mod report;

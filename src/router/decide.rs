@@ -6,31 +6,26 @@ use std::{
     time::Instant,
 };
 
-use super::{PolicySnapshot, Router, RouterError, RouterSettings, run_blocking};
+use super::{
+    Router, RouterError, RouterSettings,
+    draw::{Deciding, Drawn, draw},
+    run_blocking,
+};
 use crate::{
-    action::{
-        policy::{Action, Opinion, observe},
-        sample::{normalised, sample},
-    },
+    action::policy::observe,
     arms::Selection,
     context::chat::essence,
     journal::{Appended, Decided, NewEvent, Observed, now_ms},
     memory::{Filter, MIN_SIMILARITY, RECALL_K},
     round::{
-        Candidate, Context, Decision, DecisionId, Domain, Embedding, Neighbour, Probability, Propensity, Reason,
-        Recall, RewardWeights, ShadowView, Taken, Task, TenantId,
+        Candidate, Context, DecisionId, Domain, Embedding, Neighbour, Reason, Recall, RewardWeights, Taken, Task,
+        TenantId,
     },
     telemetry::{Metric, Stage, observe_stage},
 };
 
 /// The most domains that a router without configured domains tells apart.
 const DOMAINS_MAX: usize = 64;
-
-/// A decision, and the actions whose estimates were not finite.
-struct Drawn {
-    decision: Decision,
-    poisoned: Vec<Action>,
-}
 
 impl Router {
     /// Observes and decides; the decision is durable when this returns.
@@ -68,7 +63,13 @@ impl Router {
         let text = text.as_ref().into();
         let mut context = Context { text, embedding, domain, neighbours, recall, candidates, last, weights };
         let started = Instant::now();
-        let Drawn { mut decision, poisoned } = self.draw(&snapshot, &task, &mut context)?;
+        observe(&mut context, &snapshot.standings);
+        let drawn = draw(&Deciding::of(&snapshot), DecisionId::generate(), &task.id, &context)?;
+        let Drawn { mut decision, poisoned, failed } = drawn;
+        if let Some(error) = failed {
+            metrics::counter!(Metric::Fallbacks.name()).increment(1);
+            tracing::warn!(%error, policy = %decision.policy.name, "the policy failed; drew uniformly");
+        }
         if fallback {
             decision.reason = Reason::Fallback;
             metrics::counter!(Metric::Fallbacks.name()).increment(1);
@@ -106,65 +107,6 @@ impl Router {
             tracing::warn!(%reason, "deciding without recall");
         }
         (vec![], Recall::Unavailable(reason))
-    }
-
-    fn draw(&self, snapshot: &PolicySnapshot, task: &Task, context: &mut Context) -> Result<Drawn, RouterError> {
-        let id = DecisionId::generate();
-        let seed = id.seed();
-        observe(context, &snapshot.standings);
-        let (opinion, fallback) = match snapshot.champion.policy.decide(context, seed) {
-            Ok(opinion) => (opinion, false),
-            Err(error) => {
-                metrics::counter!(Metric::Fallbacks.name()).increment(1);
-                tracing::warn!(%error, policy = %snapshot.champion.name, "the policy failed; drew uniformly");
-                let n = context.candidates.len();
-                (Opinion { pmf: vec![1.0 / n as f64; n], ..Opinion::default() }, true)
-            }
-        };
-        let internal = |error: &dyn std::fmt::Display| RouterError::Internal(format!("cannot draw an arm: {error}"));
-        // Without the rounding that a vote leaves: a lone candidate's probability is 1 and no more.
-        let pmf = normalised(opinion.pmf).map_err(|error| internal(&error))?;
-        let drawn = sample(&pmf, seed).map_err(|error| internal(&error))?;
-        let (candidate, p) = context
-            .candidates
-            .get(drawn)
-            .zip(pmf.get(drawn))
-            .ok_or_else(|| internal(&"the policy named more arms than there are"))?;
-        let most = pmf.iter().copied().fold(0.0, f64::max);
-        let reason = match () {
-            () if fallback => Reason::Fallback,
-            () if context.candidates.len() == 1 => Reason::Forced,
-            () if *p >= most => Reason::Exploit,
-            () => Reason::Explore,
-        };
-        let probability = |(place, (candidate, p)): (usize, (&Candidate, &f64))| Probability {
-            mode: candidate.mode,
-            arm: candidate.arm.clone(),
-            p: *p,
-            expected: opinion.expected.get(place).map(|expected| *expected as f32),
-        };
-        let shadow = snapshot.shadow.as_ref().map(|shadow| ShadowView {
-            policy: shadow.reference(),
-            pmf: shadow.policy.decide(context, seed).map(|opinion| opinion.pmf).unwrap_or_default(),
-        });
-        let poisoned = opinion.poisoned.iter().filter_map(|place| context.candidates.get(*place));
-        let poisoned = poisoned.map(|candidate| (candidate.mode, candidate.arm.clone())).collect();
-        let decision = Decision {
-            id,
-            task_id: task.id.clone(),
-            mode: candidate.mode,
-            arm: candidate.arm.clone(),
-            propensity: Propensity::new(*p).map_err(|error| internal(&error))?,
-            pmf: context.candidates.iter().zip(&pmf).enumerate().map(probability).collect(),
-            policy: snapshot.champion.reference(),
-            shadow,
-            learnt_rounds: snapshot.learnt_rounds,
-            state_at: snapshot.at,
-            reason,
-            seed,
-            voters: opinion.voters,
-        };
-        Ok(Drawn { decision, poisoned })
     }
 
     /// What a tenant's tasks weigh.

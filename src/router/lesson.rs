@@ -1,4 +1,4 @@
-//! From journaled feedback to lessons: the one fold that the live learner, a restart and a new policy share.
+//! From journaled feedback to lessons: the one fold that the live learner, a restart, a new policy and a replay share.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +91,7 @@ pub(super) fn teach(policy: &mut dyn Policy, folded: &Folded<'_>) {
 }
 
 /// Reads the journal after one place and up to another; returns the last place read and how many events that were.
-/// `progress` is told (done, total) events. Records are read and unpacked ahead of the fold, on another thread.
+/// `progress` is told (done, total) events.
 pub(super) async fn fold(
     journal: &JournalReader,
     after: i64,
@@ -101,54 +101,114 @@ pub(super) async fn fold(
 ) -> Result<Read, RouterError> {
     let last = journal.last_seq().await?.min(until);
     let total = last.saturating_sub(after).max(0).unsigned_abs();
-    let mut pages = read_ahead(journal.clone(), after, until);
-    // Decision ids are ordered by time, so the first of the map is the oldest.
-    let mut open: BTreeMap<DecisionId, Decided> = BTreeMap::new();
+    let mut lessons = Lessons::new(journal, after, until);
     let mut read = Read { at: after, at_ms: 0, events: 0 };
-    while let Some(page) = pages.recv().await {
-        for stored in page? {
-            let (at, learns, at_ms) = (stored.seq, stored.learns, stored.at_ms);
-            read = Read { at, at_ms, events: (at - after).unsigned_abs() };
-            match &stored.event {
-                Event::Decided { decision, .. } => {
-                    let id = decision.id;
-                    if let Some(decided) = stored.into_decided() {
-                        open.insert(id, decided);
-                    }
-                    if open.len() > OPEN_DECISIONS_MAX {
-                        open.pop_first();
-                    }
-                }
-                Event::Judged { feedback } if learns => {
-                    let decided = match open.remove(&feedback.decision_id) {
-                        Some(decided) => decided,
-                        None => journal
-                            .decided(feedback.decision_id)
-                            .await?
-                            .ok_or(RouterError::UnknownDecision(feedback.decision_id))?,
-                    };
-                    tell(Folded::Learnt { at, decided: &decided, feedback, at_ms });
-                }
-                Event::Judged { feedback } if is_unscored(feedback) => tell(Folded::Unscored { at, feedback }),
-                Event::Abandoned { .. } => tell(Folded::Abandoned { at }),
-                Event::MemoryRestored { restored } => tell(Folded::Restored { at, restored }),
-                Event::PolicyChanged { change } if change.role == PolicyRole::Shadow => {
-                    tell(Folded::TrialChanged { at });
-                }
-                Event::Judged { .. }
-                | Event::Early { .. }
-                | Event::Ran { .. }
-                | Event::SnapshotChanged { .. }
-                | Event::PolicyChanged { .. }
-                | Event::VerifierChanged { .. }
-                | Event::ArmChanged { .. }
-                | Event::Erased { .. }
-                | Event::Compacted { .. } => {}
-            }
+    while let Some(next) = lessons.next().await? {
+        read = Read { at: next.at, at_ms: next.at_ms, events: (next.at - after).unsigned_abs() };
+        if let Some(folded) = next.folded() {
+            tell(folded);
         }
-        progress(read.events.min(total), total);
+        if lessons.is_page_read() {
+            progress(read.events.min(total), total);
+        }
     }
     Ok(read)
+}
+
+/// The journal's events, one after the other, outcomes left out. Records are read and unpacked ahead, on another thread.
+pub(super) struct Lessons {
+    journal: JournalReader,
+    pages: mpsc::Receiver<Result<Vec<Stored>, JournalError>>,
+    page: std::vec::IntoIter<Stored>,
+    // Decision ids are ordered by time, so the first of the map is the oldest.
+    open: BTreeMap<DecisionId, Decided>,
+}
+
+/// One event of them.
+pub(super) struct Next {
+    pub at: i64,
+    pub at_ms: i64,
+    learns: bool,
+    /// None for a decided task, which waits for its feedback.
+    pub event: Option<Event>,
+    /// The decided task that a lesson is about.
+    pub decided: Option<Decided>,
+}
+
+impl Lessons {
+    /// Those after one place and up to another.
+    pub fn new(journal: &JournalReader, after: i64, until: i64) -> Self {
+        let pages = read_ahead(journal.clone(), after, until);
+        Self { journal: journal.clone(), pages, page: vec![].into_iter(), open: BTreeMap::new() }
+    }
+
+    pub async fn next(&mut self) -> Result<Option<Next>, RouterError> {
+        let stored = loop {
+            match self.page.next() {
+                Some(stored) => break stored,
+                None => match self.pages.recv().await {
+                    Some(page) => self.page = page?.into_iter(),
+                    None => return Ok(None),
+                },
+            }
+        };
+        let Stored { seq: at, at_ms, learns, .. } = stored;
+        if let Event::Decided { decision, .. } = &stored.event {
+            let id = decision.id;
+            if let Some(decided) = stored.into_decided() {
+                self.open.insert(id, decided);
+            }
+            if self.open.len() > OPEN_DECISIONS_MAX {
+                self.open.pop_first();
+            }
+            return Ok(Some(Next { at, at_ms, learns, event: None, decided: None }));
+        }
+        let decided = match &stored.event {
+            Event::Judged { feedback } if learns => Some(self.decided(feedback.decision_id).await?),
+            _ => None,
+        };
+        Ok(Some(Next { at, at_ms, learns, event: Some(stored.event), decided }))
+    }
+
+    /// The decided task of a decision that was read, which is not kept for longer.
+    pub async fn decided(&mut self, id: DecisionId) -> Result<Decided, RouterError> {
+        match self.open.remove(&id) {
+            Some(decided) => Ok(decided),
+            None => self.journal.decided(id).await?.ok_or(RouterError::UnknownDecision(id)),
+        }
+    }
+
+    /// Whether the next event has to be waited for.
+    pub fn is_page_read(&self) -> bool {
+        self.page.as_slice().is_empty()
+    }
+}
+
+impl Next {
+    /// What there is to fold.
+    pub fn folded(&self) -> Option<Folded<'_>> {
+        let Self { at, at_ms, learns, event, decided } = self;
+        let at = *at;
+        match event.as_ref()? {
+            Event::Judged { feedback } if *learns => {
+                decided.as_ref().map(|decided| Folded::Learnt { at, decided, feedback, at_ms: *at_ms })
+            }
+            Event::Judged { feedback } if is_unscored(feedback) => Some(Folded::Unscored { at, feedback }),
+            Event::Abandoned { .. } => Some(Folded::Abandoned { at }),
+            Event::MemoryRestored { restored } => Some(Folded::Restored { at, restored }),
+            Event::PolicyChanged { change } if change.role == PolicyRole::Shadow => Some(Folded::TrialChanged { at }),
+            Event::Decided { .. }
+            | Event::Judged { .. }
+            | Event::Early { .. }
+            | Event::Ran { .. }
+            | Event::SnapshotChanged { .. }
+            | Event::PolicyChanged { .. }
+            | Event::VerifierChanged { .. }
+            | Event::ArmChanged { .. }
+            | Event::Erased { .. }
+            | Event::Compacted { .. } => None,
+        }
+    }
 }
 
 /// How far a fold came.
@@ -161,7 +221,12 @@ pub(super) struct Read {
     pub events: u64,
 }
 
-fn read_ahead(journal: JournalReader, after: i64, until: i64) -> mpsc::Receiver<Result<Vec<Stored>, JournalError>> {
+/// Pages of events, outcomes left out.
+pub(super) fn read_ahead(
+    journal: JournalReader,
+    after: i64,
+    until: i64,
+) -> mpsc::Receiver<Result<Vec<Stored>, JournalError>> {
     let (send, pages) = mpsc::channel(PAGES_AHEAD);
     tokio::spawn(async move {
         let mut seq = after;

@@ -77,7 +77,8 @@ impl Roles {
     }
 }
 
-fn acting(source: &CardSource, change: &PolicyChange) -> Result<Acting, RouterError> {
+/// The policy of a change, nothing learnt yet.
+pub(super) fn acting(source: &CardSource, change: &PolicyChange) -> Result<Acting, RouterError> {
     let card = Arc::new(source.parse(change.card.as_deref().unwrap_or_default())?);
     Ok(Acting::new(card, &change.policy)?)
 }
