@@ -9,8 +9,8 @@ mod crash;
 #[path = "../bench/daemon.rs"]
 mod daemon;
 mod durability;
-mod journal_cli;
 mod faults;
+mod journal_cli;
 mod kills;
 mod layers;
 #[path = "../src/feedback/verifier/tests/liar.rs"]

@@ -24,8 +24,7 @@ const STEP_MS: i64 = 1_000;
 
 /// Rows of one statement.
 const CHUNKS: [usize; 4] = [64, 16, 4, 1];
-const INSERT: &str =
-    "INSERT INTO events(at_ms, decision_id, once, learns, body, embedding, kind, model, packed, sum) ";
+const INSERT: &str = "INSERT INTO events(at_ms, decision_id, once, learns, body, embedding, kind, model, packed, sum) ";
 
 /// One caller's events and where its answer goes.
 pub(super) struct Append {

@@ -21,7 +21,7 @@ pub(super) struct Output {
 enum To {
     Stdout(BufWriter<Stdout>),
     Plain(BufWriter<File>),
-    Gz(GzEncoder<BufWriter<File>>),
+    Gz(Box<GzEncoder<BufWriter<File>>>),
     Finished,
 }
 
@@ -42,7 +42,11 @@ impl Output {
         let part = whole.with_file_name(name);
         let opened = private().open(&part).with_context(|| format!("cannot write {}", part.display()))?;
         let opened = BufWriter::with_capacity(BUFFER, opened);
-        let to = if is_gz(whole) { To::Gz(GzEncoder::new(opened, Compression::default())) } else { To::Plain(opened) };
+        let to = if is_gz(whole) {
+            To::Gz(Box::new(GzEncoder::new(opened, Compression::default())))
+        } else {
+            To::Plain(opened)
+        };
         Ok(Self { to, file: Some(Names { whole: whole.into(), part }) })
     }
 

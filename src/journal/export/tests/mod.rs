@@ -14,9 +14,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::{
-    journal::{
-        Decided, Event, Journal, JournalSettings, NewEvent, Observed, Synchronous, pack::Columns, schema,
-    },
+    journal::{Decided, Event, Journal, JournalSettings, NewEvent, Observed, Synchronous, pack::Columns, schema},
     round::{
         ArmId, Call, CallStatus, Candidate, Context, Decision, DecisionId, Domain, Embedding, Feedback, FeedbackSource,
         Kept, Message, Mode, Neighbour, Outcome, OutcomeStatus, PolicyRef, Probability, Propensity, Reason, Recall,
