@@ -89,7 +89,7 @@ pub fn sustain(daemon: &Daemon, shape: Shape, warm_up: Duration, counted: Durati
 pub fn rounds(daemon: &Daemon, shape: Shape, rounds: u64) -> Measured {
     let bounds = Bounds::new(rounds, true);
     let (started, cpu) = (Instant::now(), daemon.cpu_s());
-    let measured = run(daemon, shape, &bounds, || Default::default());
+    let measured = run(daemon, shape, &bounds, Default::default);
     Measured { seconds: started.elapsed().as_secs_f64(), daemon_cpu_s: daemon.cpu_s() - cpu, ..measured }
 }
 
