@@ -165,7 +165,7 @@ pub fn acknowledged(found: &Found, ledger: &Ledger, faults: &mut Faults) {
                         == (said["reward"].clone(), said["cost_usd"].clone()))
         };
         let judged = found.judged.get(place).is_some_and(|all| all.iter().any(same));
-        if !judged && !(early && found.early.get(place).is_some_and(same)) {
+        if !(judged || early && found.early.get(place).is_some_and(same)) {
             faults.lost(format!("the feedback of {place:?}, {said}: {:?}", found.judged.get(place)));
         }
     }
