@@ -3,6 +3,7 @@
 mod arms;
 mod bad_input;
 mod commands;
+mod compaction;
 #[path = "../bench/crash/mod.rs"]
 mod crash;
 #[expect(dead_code, reason = "the programs that share it use different parts")]

@@ -11,7 +11,7 @@ use sqlx::{ConnectOptions, Connection, sqlite::SqliteConnectOptions};
 
 use crate::served::{Served, ndjson, output, pointsman, sum};
 
-const CONFIG: &str = r#"
+pub const CONFIG: &str = r#"
 [domains.math]
 [domains.text]
 
@@ -34,7 +34,7 @@ default_skill = 0.1
 "#;
 const LINEAR: &str = "name = \"linear\"\npolicy = \"budget:lin_ucb\"\n[budget]\nusd_per_task = 0.0001\n";
 
-fn replay(folder: &Path, arguments: &[&str]) -> (ExitStatus, String, String, Value) {
+pub fn replay(folder: &Path, arguments: &[&str]) -> (ExitStatus, String, String, Value) {
     let json = folder.join("found.json");
     let _ = fs::remove_file(&json);
     let mut command = pointsman();
@@ -45,7 +45,7 @@ fn replay(folder: &Path, arguments: &[&str]) -> (ExitStatus, String, String, Val
 }
 
 /// Tasks in both domains, some without one.
-fn tasks(range: std::ops::Range<u64>) -> String {
+pub fn tasks(range: std::ops::Range<u64>) -> String {
     ndjson(range.map(|n| {
         let mut task = sum(n, 3 * n);
         match n % 5 {
@@ -76,7 +76,7 @@ async fn routed(served: &Served, range: std::ops::Range<u64>) -> Vec<Value> {
 }
 
 /// About 190 tasks: streams beside feedback, a trial, a promotion and a restart in between.
-async fn lived(folder: &Path) {
+pub async fn lived(folder: &Path) {
     fs::create_dir_all(folder.join("policies")).unwrap();
     fs::write(folder.join("policies/linear.toml"), LINEAR).unwrap();
     let served = Served::in_folder(CONFIG, folder);

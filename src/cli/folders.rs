@@ -125,6 +125,18 @@ impl Drop for DataFolder {
     }
 }
 
+/// The folder of cards: the one that was given, or `policies` in a daemon's data folder, beside it or here, if there is one.
+pub(super) fn cards(data: &Path, given: Option<&Path>) -> Result<Option<PathBuf>> {
+    match given {
+        Some(given) if !given.is_dir() => bail!("--cards {}: there is no such folder", given.display()),
+        Some(given) => Ok(Some(given.into())),
+        None => {
+            let places = [data.join("policies"), data.join("../policies"), PathBuf::from("policies")];
+            Ok(places.into_iter().find(|folder| folder.is_dir()))
+        }
+    }
+}
+
 fn create_private(path: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);

@@ -15,6 +15,7 @@
 //! acknowledged; a file written by a newer version is refused; a damaged record is named.
 
 mod append;
+mod compact;
 mod decided;
 mod erase;
 mod error;
@@ -29,6 +30,7 @@ mod verify;
 mod writer;
 
 pub use append::{Appended, Committed, NewEvent, Stored};
+pub use compact::{Shrunk, compact, compactable, shrink};
 pub use decided::{ContextRecord, Decided, Observed};
 pub use erase::{Erasure, erase};
 pub use error::JournalError;

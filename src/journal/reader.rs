@@ -132,6 +132,17 @@ impl JournalReader {
         Ok(row.map(|row| self.read(&row)).transpose()?.and_then(Stored::into_decided))
     }
 
+    /// The newest decided task.
+    pub async fn last_decided(&self) -> Result<Option<Stored>, JournalError> {
+        let row = sqlx::query(AssertSqlSafe(format!(
+            "{SELECT} WHERE events.embedding IS NOT NULL ORDER BY events.seq DESC LIMIT 1"
+        )))
+        .bind(&self.embedding_model)
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|row| self.read(&row)).transpose()
+    }
+
     /// The decision that a task with this idempotency key led to.
     pub async fn by_idempotency_key(&self, key: &IdempotencyKey) -> Result<Option<DecisionId>, JournalError> {
         let found: Option<Vec<u8>> = sqlx::query_scalar("SELECT decision_id FROM events WHERE once = ?")
@@ -212,11 +223,14 @@ impl JournalReader {
         }))
     }
 
-    /// All changes of policies, oldest first.
-    pub async fn policy_changes(&self) -> Result<Vec<PolicyChange>, JournalError> {
+    /// All changes of policies with their places, oldest first.
+    pub async fn policy_changes(&self) -> Result<Vec<(i64, PolicyChange)>, JournalError> {
         let changes = self.named(POLICY).await?.into_iter();
         Ok(changes
-            .filter_map(|stored| if let Event::PolicyChanged { change } = stored.event { Some(change) } else { None })
+            .filter_map(|stored| match stored.event {
+                Event::PolicyChanged { change } => Some((stored.seq, change)),
+                _ => None,
+            })
             .collect())
     }
 
@@ -257,17 +271,7 @@ impl JournalReader {
 
     /// What was learnt from records that compaction has taken out.
     pub async fn base(&self) -> Result<Option<Base>, JournalError> {
-        let row = sqlx::query("SELECT seq, at_ms, state, sum FROM base").fetch_optional(&self.pool).await?;
-        let Some(row) = row else { return Ok(None) };
-        let seq: i64 = row.try_get("seq")?;
-        let damaged = |reason: &str| JournalError::Damaged { seq, reason: format!("the compacted state: {reason}") };
-        let state: &[u8] = row.try_get("state")?;
-        if pack::checksum(&[state]) != row.try_get::<i64, _>("sum")? {
-            return Err(damaged("its checksum is wrong"));
-        }
-        let state = pack::unpack(state).map_err(|error| damaged(&error.to_string()))?;
-        let state = String::from_utf8(state).map_err(|error| damaged(&error.to_string()))?;
-        Ok(Some(Base { seq, at_ms: row.try_get("at_ms")?, state }))
+        Base::read(&mut *self.pool.acquire().await?).await
     }
 
     /// The key of the hashes that stand for texts that are not kept.

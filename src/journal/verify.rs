@@ -7,7 +7,7 @@ use std::{
 
 use sqlx::{Connection, Row, SqliteConnection};
 
-use super::{Event, JournalError, reader::event_of, schema};
+use super::{Base, Event, JournalError, reader::event_of, schema};
 use crate::round::{Decision, DecisionId, Embedding};
 
 /// Lines of SQLite's own findings that are kept.
@@ -42,6 +42,11 @@ impl Verified {
 pub async fn verify(path: &Path, progress: impl Fn(u64, u64)) -> Result<Verified, JournalError> {
     let (mut connection, format) = schema::readable(path).await?;
     let mut verified = Verified { format, structure: structure(&mut connection).await, ..Verified::default() };
+    match Base::read(&mut connection).await {
+        Ok(_) => {}
+        Err(JournalError::Damaged { seq, reason }) => verified.unsound.push((seq, reason)),
+        Err(error) => return Err(error),
+    }
     let total = schema::last_place(&mut connection).await?;
     let mut known = Known::default();
     let mut seq = 0_i64;
@@ -80,7 +85,6 @@ async fn structure(connection: &mut SqliteConnection) -> Vec<String> {
 #[derive(Default)]
 struct Known {
     decisions: HashSet<DecisionId>,
-    compacted: bool,
     last_ms: i64,
 }
 
@@ -88,7 +92,6 @@ impl Known {
     fn admit(&mut self, event: &Event, embedding: Option<&[u8]>, at_ms: i64) -> Result<(), String> {
         let back = self.last_ms - at_ms;
         self.last_ms = self.last_ms.max(at_ms);
-        self.compacted |= matches!(event, Event::Compacted { .. });
         if let Event::Decided { decision, .. } = event {
             self.decisions.insert(decision.id);
             let bytes = embedding.ok_or("its embedding is missing")?;
@@ -96,7 +99,6 @@ impl Known {
             drawn(decision)?;
         } else if let Some(id) = event.decision_id()
             && !self.decisions.contains(&id)
-            && !self.compacted
         {
             return Err(format!("it is about decision {id}, which is not there"));
         }

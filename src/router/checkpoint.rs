@@ -29,6 +29,10 @@ pub(super) struct Checkpoint {
     #[serde(default)]
     pub closed_up_to: i64,
     pub known: Known,
+    /// Other policies that the journal names, up to the same place: what compaction leaves of the rounds that it takes out
+    /// must do for them too. Empty in a file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<PolicyState>,
 }
 
 /// All that was learnt.
@@ -64,15 +68,6 @@ impl PolicyState {
 }
 
 impl Known {
-    /// The state of a policy, if it is one of these.
-    pub fn state_of(&self, acting: &Acting) -> Option<&Value> {
-        let wanted = acting.reference();
-        std::iter::once(&self.champion)
-            .chain(&self.shadow)
-            .find(|known| known.policy == wanted)
-            .map(|known| &known.state)
-    }
-
     /// The BLAKE3 hash of all that was learnt: equal states have equal hashes, on any machine.
     pub fn hash(&self) -> String {
         let text = serde_json::to_vec(self).unwrap_or_default();
@@ -81,6 +76,14 @@ impl Known {
 }
 
 impl Checkpoint {
+    /// The state of a policy, if it is one of these.
+    pub fn state_of(&self, acting: &Acting) -> Option<&Value> {
+        let wanted = acting.reference();
+        let Known { champion, shadow, .. } = &self.known;
+        let mut all = std::iter::once(champion).chain(shadow).chain(&self.others);
+        all.find(|known| known.policy == wanted).map(|known| &known.state)
+    }
+
     /// As text of one line.
     pub fn text(&self) -> std::io::Result<String> {
         Ok(serde_json::to_string(self)?)

@@ -208,6 +208,7 @@ impl Learner {
             at: snapshot.at,
             at_ms: snapshot.at_ms,
             known: snapshot.known(&tracker),
+            others: vec![],
         });
     }
 

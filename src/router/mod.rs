@@ -12,6 +12,7 @@
 mod arms;
 mod cards;
 mod checkpoint;
+mod compaction;
 mod decide;
 mod draw;
 mod error;
@@ -78,6 +79,7 @@ pub use crate::{
 };
 pub use arms::ArmReport;
 pub use cards::Card;
+pub use compaction::{CompactionPlan, CompactionSettings, compact_journal, plan_compaction};
 pub use error::RouterError;
 pub use exact::{CheckpointFound, Compared, Difference, ExactReport, ExactSettings, replay_exactly};
 pub use feedback::{Acknowledged, AcknowledgedAs, ClientFeedback, ClientSource};

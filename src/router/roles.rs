@@ -48,7 +48,7 @@ impl Roles {
             policy: policy.into(),
             card: Some(card.text.clone()),
         };
-        let mut changes = journal.policy_changes().await?;
+        let mut changes: Vec<_> = journal.policy_changes().await?.into_iter().map(|(_, change)| change).collect();
         let from_file = |change: &&PolicyChange| match change.origin {
             PolicyOrigin::Configured | PolicyOrigin::Reloaded => change.role == PolicyRole::Champion,
             PolicyOrigin::Asked | PolicyOrigin::RolledBack => false,

@@ -60,11 +60,11 @@ impl State {
     /// Takes a checkpoint over, and folds a policy that it does not hold up to its place. Returns the actions whose rows
     /// made no sense. An error leaves a state that is of no use.
     pub async fn resume(&mut self, checkpoint: &Checkpoint, journal: &JournalReader) -> Result<Vec<Action>, String> {
-        let Checkpoint { at, at_ms, closed_up_to, known } = checkpoint;
+        let Checkpoint { at, at_ms, closed_up_to, known, .. } = checkpoint;
         let wrong = |error: &dyn std::fmt::Display| error.to_string();
         let (standings, mut poisoned) = Standings::from_state(&known.standings).map_err(|error| wrong(&error))?;
         for acting in std::iter::once(&mut self.champion).chain(&mut self.shadow) {
-            match known.state_of(acting) {
+            match checkpoint.state_of(acting) {
                 Some(state) => poisoned.extend(acting.policy.restore(state).map_err(|error| wrong(&error))?),
                 None => catch_up(journal, acting, *at).await.map_err(|error| wrong(&error))?,
             }
@@ -196,7 +196,7 @@ pub(super) async fn catch_up(journal: &JournalReader, acting: &mut Acting, until
     if let Some(Base { seq, state, .. }) = journal.base().await?
         && let Ok(base) = Checkpoint::parse(&state)
     {
-        match base.known.state_of(acting) {
+        match base.state_of(acting) {
             Some(known) if seq <= until => {
                 let restored = acting.policy.restore(known);
                 restored.map_err(|error| RouterError::Internal(format!("the compacted state: {error}")))?;

@@ -1,5 +1,7 @@
-//! `pointsman journal`: look at it, take it elsewhere and back, is it sound, and erase what somebody asked to be forgotten.
+//! `pointsman journal`: look at it, take it elsewhere and back, is it sound, make it smaller, and
+//! erase what somebody asked to be forgotten.
 
+mod compact;
 mod describe;
 mod erase;
 mod export;
@@ -30,6 +32,8 @@ enum Command {
     Verify,
     /// Take the texts of a task, or of a tenant's tasks, out; the numbers stay.
     Erase(erase::EraseArguments),
+    /// Take old rounds out; what was learnt from them stays.
+    Compact(compact::CompactArguments),
     /// Show the last events, and those that come; the daemon may run.
     Tail(tail::TailArguments),
     /// Write it as lines, as a table of rounds, or for Vowpal Wabbit; the daemon may run.
@@ -49,6 +53,7 @@ pub(super) async fn run(arguments: JournalArguments, folders: &Folders) -> Resul
     match arguments.command {
         Command::Verify => verify::run(folder).await,
         Command::Erase(arguments) => erase::run(&arguments, folder).await,
+        Command::Compact(arguments) => compact::run(&arguments, folder).await,
         Command::Tail(arguments) => tail::run(&arguments, folder).await,
         Command::Export(arguments) => export::run(arguments, folder).await,
         Command::Import(_) => Ok(()),

@@ -1,9 +1,6 @@
 //! `pointsman replay --journal`: makes a daemon's decisions again, or estimates what other policies would have brought.
 
-use std::{
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-};
+use std::{ops::ControlFlow, path::Path};
 
 use anyhow::{Result, bail};
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
@@ -14,7 +11,10 @@ use pointsman::{
     router::{ExactReport, ExactSettings, logged_rounds, replay_exactly},
 };
 
-use super::{super::folders::CHECKPOINT, ReplayArguments, progress, write};
+use super::{
+    super::folders::{CHECKPOINT, cards},
+    ReplayArguments, progress, write,
+};
 
 pub(super) async fn run(arguments: ReplayArguments, folder: &Path) -> Result<()> {
     let file = folder.join("journal.sqlite");
@@ -32,13 +32,7 @@ pub(super) async fn run(arguments: ReplayArguments, folder: &Path) -> Result<()>
 }
 
 async fn exact(arguments: &ReplayArguments, folder: &Path, journal: &JournalReader) -> Result<()> {
-    let cards = match &arguments.cards {
-        Some(given) if !given.is_dir() => bail!("--cards {}: there is no such folder", given.display()),
-        Some(given) => Some(given.clone()),
-        None => [folder.join("policies"), folder.join("../policies"), PathBuf::from("policies")]
-            .into_iter()
-            .find(|folder| folder.is_dir()),
-    };
+    let cards = cards(folder, arguments.cards.as_deref())?;
     let settings = ExactSettings { cards, checkpoint: Some(folder.join(CHECKPOINT)) };
     let bar = progress::bar(0, "deciding again");
     let report = replay_exactly(journal, &settings, |done, total| {

@@ -17,7 +17,7 @@ use super::{
     line::{BaseLine, Bytes, End, FORMAT, Header, TRAILER, Trailer, VERSION},
 };
 use crate::{
-    journal::{Event, JournalError, Synchronous, pack, schema, writer},
+    journal::{Base, Event, JournalError, Synchronous, pack, schema, writer},
     round::Embedding,
 };
 
@@ -306,15 +306,8 @@ impl Into {
             None if events > 0 => return Err(ImportError::Gap { after: base.seq, last: self.had }),
             None => {}
         }
-        let state = pack::pack(base.state.as_bytes()).map_err(|error| JournalError::Other(error.to_string()))?;
-        sqlx::query("INSERT INTO base(id, seq, at_ms, state, sum) VALUES (1, ?, ?, ?, ?)")
-            .bind(base.seq)
-            .bind(base.at_ms)
-            .bind(&state)
-            .bind(pack::checksum(&[&state]))
-            .execute(&mut self.connection)
-            .await?;
-        Ok(())
+        let BaseLine { seq, at_ms, state } = base;
+        Ok(Base { seq, at_ms, state }.write(&mut self.connection).await?)
     }
 
     async fn store(&mut self, group: Vec<Parsed>, imported: &mut Imported) -> Result<(), ImportError> {
