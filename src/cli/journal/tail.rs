@@ -46,6 +46,8 @@ pub(super) struct TailArguments {
 }
 
 pub(super) async fn run(arguments: &TailArguments, folder: &Path) -> Result<()> {
+    // Heard from the start: Ctrl-C while the first events are shown ends it no less well.
+    let mut stop = arguments.follow.then(|| tokio::spawn(tokio::signal::ctrl_c()));
     let source = Source::open(&super::file(folder)).await?;
     let mut tail = Tail { source, json: arguments.json, known: HashMap::new() };
     let mut seq = tail.source.before_last(arguments.lines).await?;
@@ -54,12 +56,10 @@ pub(super) async fn run(arguments: &TailArguments, folder: &Path) -> Result<()> 
             Err(Failed::Write(error)) if is_enough(&error) => return Ok(()),
             shown => shown?,
         }
-        if !arguments.follow {
-            return Ok(());
-        }
+        let Some(stop) = &mut stop else { return Ok(()) };
         tokio::select! {
             () = tokio::time::sleep(POLL) => {}
-            ended = tokio::signal::ctrl_c() => return Ok(ended?),
+            ended = stop => return Ok(ended??),
         }
     }
 }
