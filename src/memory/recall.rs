@@ -18,7 +18,7 @@ use crate::round::{Embedding, Neighbour};
 /// Recalls that wait; further ones wait to be let in.
 const QUEUE: usize = 1_024;
 /// Queries of one pass at most.
-const TOGETHER: usize = 32;
+const TOGETHER: usize = 128;
 
 /// What came of a recall.
 type Recalled = Result<Vec<Neighbour>, MemoryError>;
@@ -84,21 +84,28 @@ fn run(memory: &dyn Memory, mut waiting: mpsc::Receiver<Asked>) {
     let mut batch = Vec::with_capacity(TOGETHER);
     while waiting.blocking_recv_many(&mut batch, TOGETHER) > 0 {
         let mut ending = false;
-        let (mut embeddings, mut done) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
+        let (mut embeddings, mut done): (Vec<Embedding>, Vec<_>) = (Vec::new(), Vec::with_capacity(batch.len()));
         for asked in batch.drain(..) {
             match asked {
                 Asked::Recall(embedding, to) => {
-                    embeddings.push(embedding);
-                    done.push(to);
+                    // Tasks of the same text get one answer.
+                    let known = embeddings.iter().position(|known| *known == embedding);
+                    done.push((known.unwrap_or(embeddings.len()), to));
+                    if known.is_none() {
+                        embeddings.push(embedding);
+                    }
                 }
                 Asked::End => ending = true,
             }
         }
         let answers = catch_unwind(AssertUnwindSafe(|| memory.query_all(&embeddings, RECALL_K, MIN_SIMILARITY)));
         // Where it panicked, who asked is told by the channel's end.
-        for (to, answer) in done.into_iter().zip(answers.into_iter().flatten()) {
-            // A task that gave up needs no answer.
-            let _ = to.send(answer);
+        let answers = answers.unwrap_or_default();
+        for (place, to) in done {
+            if let Some(answer) = answers.get(place) {
+                // A task that gave up needs no answer.
+                let _ = to.send(answer.clone());
+            }
         }
         if ending {
             return;
@@ -157,11 +164,13 @@ mod tests {
         memory.put(0, &(0..500).map(entry_for_tests).collect::<Vec<_>>()).unwrap();
         let recaller = Arc::new(Recaller::start(Arc::clone(&memory) as Arc<dyn Memory>).unwrap());
         assert!(recaller.recall(&embedding(0)).await.is_err());
-        let answers = futures::future::join_all((1..200).map(|seq| {
+        // Each twice, so that some of one text meet.
+        let asked: Vec<u64> = (1..200).flat_map(|seq| [seq, seq]).collect();
+        let answers = futures::future::join_all(asked.iter().map(|seq| {
             let recaller = Arc::clone(&recaller);
-            async move { recaller.recall(&embedding(seq)).await.unwrap() }
+            async move { recaller.recall(&embedding(*seq)).await.unwrap() }
         }));
-        for (seq, answer) in (1..).zip(answers.await) {
+        for (seq, answer) in asked.iter().copied().zip(answers.await) {
             assert_eq!(answer, memory.query(&embedding(seq), RECALL_K, MIN_SIMILARITY, &Filter::default()).unwrap());
             assert_eq!(answer[0].seq, seq);
         }
