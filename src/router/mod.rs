@@ -56,7 +56,7 @@ use crate::{
     context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
     journal::{Appended, Event, Journal, Keeping, NewEvent, Stored, now_ms},
-    memory::{Memory, MemoryWriter, Shape, snapshot::SnapshotStore},
+    memory::{Memory, MemoryWriter, Recaller, Shape, snapshot::SnapshotStore},
     modes,
     regret::{RegretReport, Tracker},
     round::{
@@ -130,6 +130,7 @@ enum Claim {
 pub struct Router {
     embedder: EmbeddingPool,
     memory: Arc<dyn Memory>,
+    recaller: Arc<Recaller>,
     memory_shape: Shape,
     memory_writer: Arc<MemoryWriter>,
     snapshots: Arc<SnapshotStore>,
@@ -401,8 +402,8 @@ impl Router {
         {
             tracing::error!("the learner panicked");
         }
-        let memory = Arc::clone(&self.memory_writer);
-        if run_blocking(move || memory.close()).await.is_err() {
+        let (recaller, memory) = (Arc::clone(&self.recaller), Arc::clone(&self.memory_writer));
+        if run_blocking(move || (recaller.close(), memory.close())).await.is_err() {
             tracing::error!("memory was not flushed; the journal has its entries");
         }
         cut_off
