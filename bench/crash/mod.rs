@@ -66,7 +66,7 @@ pub struct Plan {
 
 /// How a life ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Moment {
+pub enum Moment {
     /// Killed before it takes requests, this part of the usual start after it was started.
     Starting(f64),
     /// Killed after all requests are answered and learnt.
