@@ -395,13 +395,14 @@ impl Router {
             Ok(()) => 0,
             Err(_) => self.rounds.len(),
         };
-        self.journal.close().await;
+        self.journal.seal();
         let learner = self.learner.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(learner) = learner
             && !tokio::task::spawn_blocking(move || learner.join()).await.is_ok_and(|joined| joined.is_ok())
         {
             tracing::error!("the learner panicked");
         }
+        self.journal.close().await;
         let (recaller, memory) = (Arc::clone(&self.recaller), Arc::clone(&self.memory_writer));
         if run_blocking(move || (recaller.close(), memory.close())).await.is_err() {
             tracing::error!("memory was not flushed; the journal has its entries");
