@@ -28,6 +28,9 @@ const CHECKPOINT: &str = "checkpoint.json";
 /// How long a life waits for the checkpoint that it is to be killed in.
 const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(40);
 
+/// The life that is stopped, where there are so many.
+const STOPPED_LIFE: u64 = 5;
+
 pub struct Lives<'a> {
     plan: &'a Plan,
     folder: &'a Path,
@@ -85,7 +88,8 @@ impl<'a> Lives<'a> {
 
     fn moment(&mut self, life: u64) -> Moment {
         let Plan { kills, in_checkpoint, life_ms, .. } = self.plan;
-        if life == kills / 3 {
+        // Early, so that most lives begin with the checkpoint that it leaves.
+        if life == (kills / 3).min(STOPPED_LIFE) {
             return Moment::Stopped;
         }
         let every = kills / (in_checkpoint + 1);
