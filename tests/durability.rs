@@ -72,6 +72,26 @@ async fn a_restart_changes_nothing_and_a_lost_memory_folder_is_rebuilt() {
     assert_eq!(why["decision"]["learnt_rounds"], 60);
 }
 
+/// A start that folds all of it and learns nothing more leaves a checkpoint that the next one takes.
+#[tokio::test]
+async fn a_checkpoint_of_a_fold_alone_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::in_folder(CONFIG, folder.path());
+    served.stream("", ndjson((0..20).map(|n| sum(n, 3)))).await;
+    served.learnt(20).await;
+    assert!(served.stop().success());
+    let checkpoint = folder.path().join("data/checkpoint.json");
+    let kept = || {
+        let text = std::fs::read_to_string(&checkpoint).unwrap();
+        let state: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
+        (state["at"].clone(), state["at_ms"].clone())
+    };
+    let lived = kept();
+    std::fs::remove_file(&checkpoint).unwrap();
+    assert!(Served::in_folder(CONFIG, folder.path()).stop().success());
+    assert_eq!(kept(), lived, "the place and its time, by which the next start knows the journal");
+}
+
 #[tokio::test]
 async fn a_task_cut_off_by_a_crash_is_finished_under_its_idempotency_key() {
     let config = CONFIG.replace("default_skill = 1.0", "default_skill = 1.0\nlatency_ms = 1500");

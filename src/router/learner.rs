@@ -81,6 +81,8 @@ pub(super) struct Learner {
     pub journal: Arc<Journal>,
     pub prepared: Arc<Mutex<Option<Prepared>>>,
     pub checkpoint: PathBuf,
+    /// Rounds that it holds already.
+    pub checkpointed: u64,
     /// Up to this place no decision is left open.
     pub closed_up_to: Arc<AtomicI64>,
     /// Where waiting for the journal happens.
@@ -98,7 +100,11 @@ impl Learner {
     /// Takes committed events until the journal closes.
     pub(super) fn run(mut self, mut committed: mpsc::Receiver<Committed>) {
         let mut last_outcome: Option<Outcome> = None;
-        let mut kept = Kept { keeper: Keeper::default(), rounds: self.state.learnt_rounds, when: Instant::now() };
+        let mut kept = Kept { keeper: Keeper::default(), rounds: self.checkpointed, when: Instant::now() };
+        // A long fold is not to be done again, however soon this daemon dies.
+        if self.state.learnt_rounds >= kept.rounds + CHECKPOINT_EVERY.0 {
+            self.keep(&mut kept);
+        }
         let mut batch = Vec::with_capacity(BATCH);
         while committed.blocking_recv_many(&mut batch, BATCH) > 0 {
             let started = Instant::now();

@@ -194,11 +194,13 @@ impl Router {
             journal: Arc::clone(&journal),
             prepared: Arc::clone(&prepared),
             checkpoint: settings.checkpoint.clone(),
+            checkpointed: resumed.map_or(0, |resumed| resumed.rounds),
             closed_up_to: Arc::clone(&closed_up_to),
             handle: Handle::current(),
         };
         let folded = fold(&journal, after, i64::MAX, progress, |folded| learner.fold(&folded)).await?;
-        if folded.at > learner.state.at {
+        // Folding a lesson moves the place on, but knows no time.
+        if folded.events > 0 && folded.at >= learner.state.at {
             (learner.state.at, learner.state.at_ms) = (folded.at, folded.at_ms);
         }
         learner.publish();
