@@ -72,7 +72,7 @@ async fn the_harness_reports_an_outcome_that_is_there_twice() {
         );
     })
     .await;
-    assert_eq!(report.faults.doubled, 1, "{report}");
+    assert!(report.faults.doubled > 0, "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -98,5 +98,5 @@ async fn the_harness_reports_a_recovered_state_that_is_not_the_journals() {
         fs::write(path, format!("{header}\n{state}\n")).unwrap();
     })
     .await;
-    assert_eq!(report.faults.hashes, 1, "{report}");
+    assert!(report.faults.hashes > 0, "{report}");
 }

@@ -72,21 +72,35 @@ pub enum JournalError {
 impl JournalError {
     /// What an error means that comes when a file is opened.
     pub(super) fn opening(path: &Path) -> impl Fn(sqlx::Error) -> Self + Copy + '_ {
-        move |error| Self::Open { path: path.into(), reason: error.to_string() }
+        move |error| match primary_code(&error) {
+            // A journal all the same, unlike a file that is no database: what to do is another thing.
+            Some(MALFORMED) => Self::Corrupt(error.to_string()),
+            _ => Self::Open { path: path.into(), reason: error.to_string() },
+        }
     }
+}
+
+/// SQLite's code for a database whose structure is broken.
+const MALFORMED: u32 = 11;
+
+/// SQLite's primary result code; extended ones keep it in the low byte.
+fn primary_code(error: &sqlx::Error) -> Option<u32> {
+    let code = error.as_database_error()?.code()?.parse::<u32>().ok()?;
+    Some(code & 0xff)
 }
 
 impl From<sqlx::Error> for JournalError {
     fn from(error: sqlx::Error) -> Self {
-        if matches!(error, sqlx::Error::PoolClosed) {
-            return Self::Closed;
+        match error {
+            sqlx::Error::PoolClosed => return Self::Closed,
+            // A column holds what was never written there.
+            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => return Self::Corrupt(error.to_string()),
+            _ => {}
         }
-        let code = error.as_database_error().and_then(|db| db.code()).and_then(|code| code.parse::<u32>().ok());
-        // SQLite's primary result codes; extended ones keep them in the low byte.
-        match code.map(|code| code & 0xff) {
+        match primary_code(&error) {
             Some(5 | 6) => Self::Busy,
             Some(8) => Self::ReadOnly(error.to_string()),
-            Some(11 | 26) => Self::Corrupt(error.to_string()),
+            Some(MALFORMED | 26) => Self::Corrupt(error.to_string()),
             Some(13) => Self::DiskFull,
             _ => Self::Other(error.to_string()),
         }

@@ -119,9 +119,7 @@ pub(super) async fn format(connection: &mut SqliteConnection) -> Result<i64, sql
 /// Makes the file one of this format, in one transaction. One of a newer format is left alone.
 pub(super) async fn prepare(connection: &mut SqliteConnection, path: &Path) -> Result<(), JournalError> {
     let failed = |error: sqlx::Error| match JournalError::from(error) {
-        JournalError::Other(reason) | JournalError::Corrupt(reason) => {
-            JournalError::Open { path: path.to_path_buf(), reason }
-        }
+        JournalError::Other(reason) => JournalError::Open { path: path.to_path_buf(), reason },
         named => named,
     };
     let found = format(connection).await.map_err(failed)?;
