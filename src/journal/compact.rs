@@ -13,10 +13,10 @@ use super::{
     writer::{Row, insert, now_ms},
 };
 
-/// Rounds of which nothing happened after a place, and which are closed; bound is that place, twice. The embedding tells a
+/// Rounds of which nothing happened after a place, and which are closed; bound is that place. The embedding tells a
 /// decided task also where the kind was not a column yet.
-const OLD: &str = "seq <= ? AND length(decision_id) > 0
-    AND decision_id NOT IN (SELECT decision_id FROM events WHERE seq > ? AND length(decision_id) > 0)
+const OLD: &str = "seq <= ?1 AND length(decision_id) > 0
+    AND decision_id NOT IN (SELECT decision_id FROM events WHERE seq > ?1 AND length(decision_id) > 0)
     AND decision_id IN (SELECT decision_id FROM events WHERE embedding IS NULL AND kind IS NOT 'early')";
 
 /// How large a journal's file is, and was.
@@ -49,12 +49,10 @@ pub async fn compact(path: &Path, base: &Base) -> Result<Compacted, JournalError
         sqlx::query_scalar("SELECT coalesce(max(at_ms), 0) FROM events").fetch_one(&mut *transaction).await?;
     let record = Row::of(&NewEvent::alone(Event::Compacted { compacted: compacted.clone() }))?;
     insert(&mut transaction, &record, now_ms().max(last)).await?;
-    for sql in [
-        format!("DELETE FROM events WHERE {OLD}"),
-        "DELETE FROM reembedded WHERE seq <= ? AND seq <= ? AND seq NOT IN (SELECT seq FROM events)".into(),
-    ] {
-        sqlx::query(sqlx::AssertSqlSafe(sql)).bind(base.seq).bind(base.seq).execute(&mut *transaction).await?;
-    }
+    let delete = format!("DELETE FROM events WHERE {OLD}");
+    sqlx::query(sqlx::AssertSqlSafe(delete)).bind(base.seq).execute(&mut *transaction).await?;
+    let orphans = "DELETE FROM reembedded WHERE seq NOT IN (SELECT seq FROM events)";
+    sqlx::query(orphans).execute(&mut *transaction).await?;
     transaction.commit().await?;
     connection.close().await?;
     Ok(compacted)
@@ -114,7 +112,7 @@ async fn open(path: &Path) -> Result<SqliteConnection, JournalError> {
 
 async fn old(connection: &mut SqliteConnection, up_to: i64) -> Result<u64, JournalError> {
     let sql = format!("SELECT count(*) FROM events WHERE {OLD}");
-    let query = sqlx::query_scalar::<_, i64>(sqlx::AssertSqlSafe(sql)).bind(up_to).bind(up_to);
+    let query = sqlx::query_scalar::<_, i64>(sqlx::AssertSqlSafe(sql)).bind(up_to);
     Ok(query.fetch_one(connection).await?.unsigned_abs())
 }
 
