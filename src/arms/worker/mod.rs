@@ -1,13 +1,16 @@
 //! Workers: what turns a task into an answer.
 
+mod error;
 mod openai;
 mod replayed;
 mod scripted;
+pub mod upstream;
 
 use async_trait::async_trait;
 
 use crate::round::Task;
 
+pub use error::{ErrorClass, WorkerError};
 pub use openai::{OpenAiSettings, OpenAiWorker};
 pub use replayed::{Recorded, ReplayedWorker};
 pub use scripted::{ScriptedSettings, ScriptedWorker};
@@ -36,37 +39,4 @@ pub struct Answer {
     pub output_tokens: Option<u64>,
     /// Dollars, when recorded; computed from tokens and prices otherwise.
     pub cost_usd: Option<f64>,
-}
-
-/// Why a worker gave no answer. Texts name the setting to change and hold no secrets.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WorkerError {
-    /// It could not be reached.
-    #[error("cannot reach {url}: {reason}")]
-    Unreachable {
-        /// Where it should be.
-        url: String,
-        /// What the connection said.
-        reason: String,
-    },
-    /// It took too long.
-    #[error("no answer within {0} ms")]
-    TimedOut(u64),
-    /// It refused the key.
-    #[error("the worker refused the key in ${0}; check the variable and the arm's api_key_env")]
-    Unauthorized(String),
-    /// It answered with an error.
-    #[error("the worker answered {status}: {body}")]
-    Status {
-        /// The HTTP status.
-        status: u16,
-        /// The start of what it said.
-        body: String,
-    },
-    /// It answered in a form that is not the protocol's.
-    #[error("the worker's answer is not a chat completion: {0}")]
-    Protocol(String),
-    /// There is no recorded answer for this task.
-    #[error("no answer is recorded for task {0}")]
-    NotRecorded(String),
 }
