@@ -44,6 +44,7 @@ pub(super) async fn explain(State(state): State<ApiState>, Path(id): Path<String
             "neighbours": context.neighbours,
             "candidates": context.candidates,
             "masked": observed.masked,
+            "instead_of": observed.instead_of,
             "session": task.session,
             "session_last": context.last,
             "reward": context.weights,

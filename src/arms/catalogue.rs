@@ -155,8 +155,13 @@ impl Catalogue {
     }
 
     /// What may be chosen for a task: of all arms, or those that it names, the ones that nothing speaks against. `rests`
-    /// tells which arms fail of late; they are chosen only when there is no other.
-    pub fn select(&self, task: &Task, rests: impl Fn(&ArmId) -> bool) -> Result<Selection, CatalogueError> {
+    /// tells which arms fail of late; they are chosen only when there is no other. Those that failed on this very task are not.
+    pub fn select(
+        &self,
+        task: &Task,
+        failed: &[ArmId],
+        rests: impl Fn(&ArmId) -> bool,
+    ) -> Result<Selection, CatalogueError> {
         if let Some(asked) = &task.constraints.arms {
             asked.iter().try_for_each(|id| self.get(id).map(|_| ()))?;
         }
@@ -168,7 +173,8 @@ impl Catalogue {
             }
             let cost_usd = arm.prices.cost_usd(input_tokens, EXPECTED_OUTPUT_TOKENS);
             let candidate = Candidate::new(Mode::Single, arm.id.clone(), cost_usd);
-            match arm.masked(task, cost_usd) {
+            let why = if failed.contains(&arm.id) { Some(MaskReason::Failed) } else { arm.masked(task, cost_usd) };
+            match why {
                 Some(why) => masked.push(Masked { arm: arm.id.clone(), why }),
                 None if rests(&arm.id) => {
                     masked.push(Masked { arm: arm.id.clone(), why: MaskReason::Unhealthy });

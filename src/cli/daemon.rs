@@ -55,6 +55,7 @@ impl Daemon {
                 synchronous: config.synchronous,
                 prompts: config.prompts,
                 checkpoint: data.checkpoint(),
+                fallbacks: config.fallbacks,
                 lease: Duration::from_millis(config.lease_ms),
                 card: config.policy_card.clone(),
                 policy: config.policy.clone(),
@@ -173,7 +174,7 @@ async fn parts(config: &Config, folders: &Folders, data: &DataFolder) -> Result<
     };
     let snapshots = data.snapshots();
     snapshots.remove_parts();
-    let workers = Arc::new(Workers::new()?);
+    let workers = Arc::new(Workers::new(Duration::from_millis(config.connect_timeout_ms)));
     let arms = config.arms.iter().enumerate().map(|(index, arm)| workers.arm(arm, index as u64));
     let catalogue = Catalogue::new(arms.collect::<Result<_>>()?)?;
     let base = config.base.clone();

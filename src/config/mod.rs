@@ -82,6 +82,10 @@ pub struct Config {
     pub tenants: BTreeMap<TenantId, RewardWeights>,
     /// Weights of the reward.
     pub reward: RewardWeights,
+    /// How many other workers may take a task over when one gives no answer.
+    pub fallbacks: usize,
+    /// How long a worker may take to accept a connection, in milliseconds.
+    pub connect_timeout_ms: u64,
     /// What one verification may use.
     pub sandbox: SandboxLimits,
     /// The model that judges answers, if one is to.
@@ -120,20 +124,46 @@ pub struct ArmConfig {
     pub worker: WorkerConfig,
 }
 
-/// What runs an arm.
+/// A worker behind HTTP.
 #[derive(Clone)]
+pub struct Endpoint {
+    /// Up to and including `/v1`.
+    pub base_url: String,
+    /// The model's name there.
+    pub model: String,
+    /// The variable that holds the key, and the key.
+    pub api_key: Option<(String, String)>,
+    /// How long a call may take, in milliseconds.
+    pub timeout_ms: u64,
+    /// How long an answer may stop once it has begun, in milliseconds.
+    pub idle_timeout_ms: u64,
+    /// How often a call that failed is tried again.
+    pub retries: u32,
+    /// Calls at one time.
+    pub concurrency: usize,
+    /// The address of a proxy, where the environment's are not to be used.
+    pub proxy: Option<String>,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("base_url", &self.base_url)
+            .field("model", &self.model)
+            .field("api_key_env", &self.api_key.as_ref().map(|(name, _)| name))
+            .field("timeout_ms", &self.timeout_ms)
+            .field("idle_timeout_ms", &self.idle_timeout_ms)
+            .field("retries", &self.retries)
+            .field("concurrency", &self.concurrency)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What runs an arm.
+#[derive(Debug, Clone)]
 pub enum WorkerConfig {
     /// An OpenAI-compatible endpoint.
-    OpenAi {
-        /// Up to and including `/v1`.
-        base_url: String,
-        /// The model's name there.
-        model: String,
-        /// The variable that holds the key, and the key.
-        api_key: Option<(String, String)>,
-        /// How long a call may take, in milliseconds.
-        timeout_ms: u64,
-    },
+    OpenAi(Endpoint),
     /// A worker of stated skill.
     Scripted {
         /// Probability of a right answer per domain.
@@ -150,29 +180,6 @@ pub enum WorkerConfig {
         /// The model in it.
         model: String,
     },
-}
-
-impl std::fmt::Debug for WorkerConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::OpenAi { base_url, model, api_key, timeout_ms } => f
-                .debug_struct("OpenAi")
-                .field("base_url", base_url)
-                .field("model", model)
-                .field("api_key_env", &api_key.as_ref().map(|(name, _)| name))
-                .field("timeout_ms", timeout_ms)
-                .finish(),
-            Self::Scripted { skill, default_skill, latency_ms } => f
-                .debug_struct("Scripted")
-                .field("skill", skill)
-                .field("default_skill", default_skill)
-                .field("latency_ms", latency_ms)
-                .finish(),
-            Self::Replay { dataset, model } => {
-                f.debug_struct("Replay").field("dataset", dataset).field("model", model).finish()
-            }
-        }
-    }
 }
 
 #[cfg(test)]

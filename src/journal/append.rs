@@ -37,6 +37,7 @@ impl NewEvent {
     /// The key under which this event can exist only once, if any.
     pub(super) fn once(&self) -> Option<String> {
         match &self.event {
+            Event::Decided { context, .. } if let Some(failed) = context.observed.instead_of => Some(by_failed(failed)),
             Event::Decided { task, .. } => task.idempotency_key.as_ref().map(by_task_key),
             Event::Ran { outcome } => Some(format!("ran:{}", outcome.decision_id)),
             Event::Judged { feedback } => Some(feedback_key(feedback, "judged")),
@@ -84,6 +85,11 @@ fn feedback_key(feedback: &Feedback, kind: &str) -> String {
 /// The `once` key of a task's idempotency key.
 pub(super) fn by_task_key(key: &IdempotencyKey) -> String {
     format!("task:{key}")
+}
+
+/// The `once` key of the decision that takes the place of one that failed.
+pub(super) fn by_failed(id: DecisionId) -> String {
+    format!("instead:{id}")
 }
 
 /// The `once` key of a feedback's idempotency key.

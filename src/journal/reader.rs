@@ -12,7 +12,7 @@ use sqlx::{
 
 use super::{
     ArmChange, Base, Decided, Event, JournalError, PolicyChange, Restored, Stored,
-    append::{ARM, POLICY, RESTORED, VERIFIER, by_feedback_key, by_task_key},
+    append::{ARM, POLICY, RESTORED, VERIFIER, by_failed, by_feedback_key, by_task_key},
     decided::FIRST_MODEL,
     event::RAN,
     pack::{self, Columns},
@@ -145,8 +145,17 @@ impl JournalReader {
 
     /// The decision that a task with this idempotency key led to.
     pub async fn by_idempotency_key(&self, key: &IdempotencyKey) -> Result<Option<DecisionId>, JournalError> {
+        self.by_once(by_task_key(key)).await
+    }
+
+    /// The decision that took the place of one that failed.
+    pub async fn instead_of(&self, id: DecisionId) -> Result<Option<DecisionId>, JournalError> {
+        self.by_once(by_failed(id)).await
+    }
+
+    async fn by_once(&self, key: String) -> Result<Option<DecisionId>, JournalError> {
         let found: Option<Vec<u8>> = sqlx::query_scalar("SELECT decision_id FROM events WHERE once = ?")
-            .bind(by_task_key(key))
+            .bind(key)
             .fetch_optional(&self.pool)
             .await?;
         found

@@ -3,16 +3,26 @@
 use std::time::Instant;
 
 use crate::{
-    arms::{Arm, estimate_tokens},
+    arms::{Arm, estimate_tokens, worker::WorkerError},
     round::{ArmId, Call, CallStatus, DecisionId, Kept, Outcome, OutcomeStatus, Task},
 };
 
-/// Calls the arm once. A failure is an outcome too: it is journaled and learnt from.
-pub async fn run_single(decision_id: DecisionId, task: &Task, arm: &Arm) -> Outcome {
+/// What running a decision gave, and why it gave no answer, if it did not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ran {
+    /// The outcome; a failure is one too: it is journaled and learnt from.
+    pub outcome: Outcome,
+    /// Why there is no answer.
+    pub failure: Option<WorkerError>,
+}
+
+/// Calls the arm once.
+pub async fn run_single(decision_id: DecisionId, task: &Task, arm: &Arm) -> Ran {
     let started = Instant::now();
     let answered = arm.worker.answer(task).await;
     let latency_ms = started.elapsed().as_secs_f64() * 1e3;
     let sent: usize = task.messages.iter().map(|message| message.content.len()).sum();
+    let failure = answered.as_ref().err().cloned();
     let (status, call_status, output, input_tokens, output_tokens, cost_usd) = match answered {
         Ok(answer) => {
             let input_tokens = answer.input_tokens.unwrap_or_else(|| estimate_tokens(sent));
@@ -31,11 +41,12 @@ pub async fn run_single(decision_id: DecisionId, task: &Task, arm: &Arm) -> Outc
         cost_usd,
         latency_ms,
     };
-    Outcome { decision_id, status, output, kept: Kept::Whole, calls: vec![call], cost_usd, latency_ms }
+    let outcome = Outcome { decision_id, status, output, kept: Kept::Whole, calls: vec![call], cost_usd, latency_ms };
+    Ran { outcome, failure }
 }
 
 /// The outcome of a decision whose arm left before it was run.
-pub fn not_run(decision_id: DecisionId, arm: &ArmId, why: &str) -> Outcome {
+pub fn not_run(decision_id: DecisionId, arm: &ArmId, why: &str) -> Ran {
     let status = CallStatus::Error(why.into());
     let call = Call {
         arm: arm.clone(),
@@ -47,7 +58,7 @@ pub fn not_run(decision_id: DecisionId, arm: &ArmId, why: &str) -> Outcome {
         latency_ms: 0.0,
     };
     let calls = vec![call];
-    Outcome {
+    let outcome = Outcome {
         decision_id,
         status: OutcomeStatus::Failed,
         output: String::new(),
@@ -55,5 +66,6 @@ pub fn not_run(decision_id: DecisionId, arm: &ArmId, why: &str) -> Outcome {
         calls,
         cost_usd: 0.0,
         latency_ms: 0.0,
-    }
+    };
+    Ran { outcome, failure: None }
 }

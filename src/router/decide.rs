@@ -18,8 +18,8 @@ use crate::{
     journal::{Appended, Decided, NewEvent, Observed, now_ms},
     memory::{Filter, MIN_SIMILARITY, RECALL_K},
     round::{
-        Candidate, Context, DecisionId, Domain, Embedding, Neighbour, Reason, Recall, RewardWeights, Taken, Task,
-        TenantId,
+        ArmId, Candidate, Context, DecisionId, Domain, Embedding, Neighbour, Reason, Recall, RewardWeights, Taken,
+        Task, TenantId,
     },
     telemetry::{Metric, Stage, observe_stage},
 };
@@ -27,9 +27,22 @@ use crate::{
 /// The most domains that a router without configured domains tells apart.
 const DOMAINS_MAX: usize = 64;
 
+/// What a decision takes the place of.
+pub(super) struct Instead<'a> {
+    /// The decision whose worker gave no answer.
+    pub of: DecisionId,
+    /// The arms that gave this task none.
+    pub failed: &'a [ArmId],
+}
+
 impl Router {
-    /// Observes and decides; the decision is durable when this returns.
-    pub(super) async fn decide(&self, mut task: Task) -> Result<(Arc<Decided>, Appended), RouterError> {
+    /// Observes and decides; the decision is durable when this returns. Where it takes the place of one that failed, the arms
+    /// that did are no candidates: it is drawn from what the policy says of the others, and has a propensity of its own.
+    pub(super) async fn decide(
+        &self,
+        mut task: Task,
+        instead: Option<&Instead<'_>>,
+    ) -> Result<(Arc<Decided>, Appended), RouterError> {
         self.admit(&task.domain)?;
         let default = self.tenant_reward(task.tenant.as_ref())?;
         // Journaled with the task, so that a later change of the default does not change what was learnt.
@@ -50,9 +63,11 @@ impl Router {
         }
         let now = now_ms();
         let catalogue = self.catalogue.load_full();
-        let selection = catalogue.select(&task, |arm| self.health.rests(arm, now))?;
+        let failed = instead.map_or(&[][..], |instead| instead.failed);
+        let selection = catalogue.select(&task, failed, |arm| self.health.rests(arm, now))?;
         let Selection { candidates, masked, fallback } = selection;
         observed.masked = masked;
+        observed.instead_of = instead.map(|instead| instead.of);
         let expected_score = |candidate: &Candidate| catalogue.get(&candidate.arm).ok()?.worker.expected_score(&task);
         observed.expected_scores = candidates.iter().map(expected_score).collect();
         let last = match &task.session {

@@ -125,7 +125,7 @@ impl Router {
             (None, Some(output)) => {
                 let outcome = client_outcome(&decided, output, cost_usd, said.latency_ms.unwrap_or(0.0));
                 let trust = self.settings.trust.client;
-                let judged = self.judge(&decided, &outcome).await;
+                let judged = self.judge(&decided, &outcome, None).await;
                 let feedback = Feedback { trust, idempotency_key: said.idempotency_key, ..judged };
                 answer = Some(outcome.clone());
                 (vec![Event::Ran { outcome }, Event::Judged { feedback: feedback.clone() }], feedback)

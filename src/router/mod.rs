@@ -48,22 +48,26 @@ use moka::future::Cache;
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use decide::Instead;
 use policies::Policies;
-use running::{Running, joined};
+use running::{Phase, Running, joined};
 
 use crate::{
-    arms::{Catalogue, Health},
+    arms::{
+        Catalogue, Health,
+        worker::{ErrorClass, WorkerError},
+    },
     context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
     journal::{Appended, Event, Journal, Keeping, NewEvent, Stored, now_ms},
     memory::{Memory, MemoryWriter, Shape, snapshot::SnapshotStore},
-    modes,
+    modes::{self, Ran},
     regret::{RegretReport, Tracker},
     round::{
         DecisionId, Domain, Feedback, FeedbackSource, IdempotencyKey, Mode, Outcome, OutcomeStatus, PolicyRef,
         RewardWeights, Score, SessionId, Taken, Task,
     },
-    telemetry::{Events, Stage, observe_stage},
+    telemetry::{Events, Metric, Stage, observe_stage},
 };
 
 pub use crate::{
@@ -161,6 +165,8 @@ pub struct Router {
     seen_domains: ArcSwap<BTreeSet<Domain>>,
     // The decisions that this process runs now.
     running: Running,
+    // The first decisions of tasks that are not done yet, whoever runs them by now.
+    replacing: Running,
     rounds: TaskTracker,
     // Guards the learner's handle, which the first `close` takes.
     learner: Mutex<Option<JoinHandle<()>>>,
@@ -185,7 +191,7 @@ impl Router {
         }
         let Explanation { decided, outcome, mut feedback, early, .. } = match self.claim(task).await? {
             Claim::Fresh(decided) => return self.finish(decided, vec![], false).await,
-            Claim::Repeat(explanation) => *explanation,
+            Claim::Repeat(explanation) => self.last_of(*explanation).await?,
         };
         let decided = Arc::new(decided);
         if let Some(outcome) = outcome
@@ -219,7 +225,7 @@ impl Router {
         {
             return self.first_with(key, id, &task).await;
         }
-        let (decided, appended) = self.decide(task).await?;
+        let (decided, appended) = self.decide(task, None).await?;
         match (appended, key) {
             (Appended::Stored { .. }, _) => Ok(Claim::Fresh(decided)),
             (Appended::Duplicate, Some(key)) => {
@@ -256,25 +262,73 @@ impl Router {
         Ok(Claim::Repeat(Box::new(first)))
     }
 
-    /// Runs and verifies a decision; outcome and feedback are durable when this returns. Feedback that came before the
-    /// outcome is joined to it: it was first, so it is what is learnt.
+    /// The last of the decisions of a task whose workers gave no answer.
+    async fn last_of(&self, first: Explanation) -> Result<Explanation, RouterError> {
+        let id = first.decided.decision.id;
+        if self.replacing.phase(id) != Phase::Away {
+            return Err(RouterError::StillRunning(id));
+        }
+        let mut last = first;
+        while let Some(next) = self.journal.instead_of(last.decided.decision.id).await? {
+            let mut next = self.explain(next).await?;
+            // Texts that the journal does not keep came with the request.
+            next.decided.task.messages.clone_from(&last.decided.task.messages);
+            next.decided.task.metadata.clone_from(&last.decided.task.metadata);
+            last = next;
+        }
+        Ok(last)
+    }
+
+    /// Runs a decision to its end; where its worker gives no answer, another one takes its place, by a decision of its own.
     async fn finish(
         self: &Arc<Self>,
         decided: Arc<Decided>,
         early: Vec<Feedback>,
         repeated: bool,
     ) -> Result<Round, RouterError> {
+        let first = decided.decision.id;
+        let _replacing = self.replacing.enter(first, vec![]).ok_or(RouterError::StillRunning(first))?;
+        let (mut round, mut failure) = self.run_once(decided, early, repeated).await?;
+        let mut failed = Vec::new();
+        while failure.as_ref().is_some_and(|failure| failure.class() != ErrorClass::Request)
+            && failed.len() < self.settings.fallbacks
+        {
+            failed.push(round.decided.decision.arm.clone());
+            let instead = Instead { of: round.decided.decision.id, failed: &failed };
+            match self.decide(round.decided.task.clone(), Some(&instead)).await {
+                Ok((decided, Appended::Stored { .. })) => {
+                    metrics::counter!(Metric::Replaced.name()).increment(1);
+                    (round, failure) = self.run_once(decided, vec![], repeated).await?;
+                }
+                Ok((_, Appended::Duplicate)) | Err(RouterError::Arm(CatalogueError::NoneEligible(_))) => break,
+                Err(error) => {
+                    tracing::warn!(%error, decision = %instead.of, "no other worker could take the task over");
+                    break;
+                }
+            }
+        }
+        Ok(round)
+    }
+
+    /// Runs and verifies a decision; outcome and feedback are durable when this returns. Feedback that came before the
+    /// outcome is joined to it: it was first, so it is what is learnt. Also why there is no answer, if there is none.
+    async fn run_once(
+        self: &Arc<Self>,
+        decided: Arc<Decided>,
+        early: Vec<Feedback>,
+        repeated: bool,
+    ) -> Result<(Round, Option<WorkerError>), RouterError> {
         let id = decided.decision.id;
         let running = self.running.enter(id, early).ok_or(RouterError::StillRunning(id))?;
         let catalogue = self.catalogue.load_full();
         let started = Instant::now();
-        let outcome = match (catalogue.get(&decided.decision.arm), decided.decision.mode) {
+        let Ran { outcome, failure } = match (catalogue.get(&decided.decision.arm), decided.decision.mode) {
             (Ok(arm), Mode::Single) => modes::run_single(id, &decided.task, arm).await,
             (Err(error), Mode::Single) => modes::not_run(id, &decided.decision.arm, &error.to_string()),
         };
-        self.health.note(&decided.decision.arm, outcome.status == OutcomeStatus::Done, now_ms());
+        self.health.note(&decided.decision.arm, failure.as_ref(), now_ms());
         observe_stage(Stage::Run, started.elapsed());
-        let feedback = self.judge(&decided, &outcome).await;
+        let feedback = self.judge(&decided, &outcome, failure.as_ref()).await;
         let weights = self.weights(&decided.task);
         let joined = running.close().into_iter().map(|early| joined(early, weights, outcome.cost_usd));
         let joined = joined.map(|feedback| Event::Judged { feedback });
@@ -284,10 +338,10 @@ impl Router {
         let new = events.map(|event| NewEvent::of(&decided, event)).collect();
         self.append(new).await?;
         self.have_judged(&decided, &outcome);
-        Ok(Round { decided, outcome, feedback, repeated })
+        Ok((Round { decided, outcome, feedback, repeated }, failure))
     }
 
-    async fn judge(&self, decided: &Decided, outcome: &Outcome) -> Feedback {
+    async fn judge(&self, decided: &Decided, outcome: &Outcome, failure: Option<&WorkerError>) -> Feedback {
         let weights = self.weights(&decided.task);
         let started = Instant::now();
         let feedback = match outcome.status {
@@ -295,16 +349,21 @@ impl Router {
                 let (task, cost_usd) = (&decided.task, outcome.cost_usd);
                 self.registry.judge(decided.decision.id, task, &outcome.output, cost_usd, weights).await
             }
-            OutcomeStatus::Failed => Feedback {
-                decision_id: decided.decision.id,
-                source: FeedbackSource::Failure,
-                score: Score::new(0.0).ok(),
-                reward: Some(weights.reward(0.0, outcome.cost_usd)),
-                cost_usd: outcome.cost_usd,
-                trust: 1.0,
-                idempotency_key: None,
-                verdicts: vec![],
-            },
+            OutcomeStatus::Failed => {
+                // A request that no worker would take says nothing of this one.
+                let refused = failure.is_some_and(|failure| failure.class() == ErrorClass::Request);
+                let score = if refused { None } else { Score::new(0.0).ok() };
+                Feedback {
+                    decision_id: decided.decision.id,
+                    source: FeedbackSource::Failure,
+                    score,
+                    reward: score.map(|score| weights.reward(score.get(), outcome.cost_usd)),
+                    cost_usd: outcome.cost_usd,
+                    trust: 1.0,
+                    idempotency_key: None,
+                    verdicts: vec![],
+                }
+            }
         };
         observe_stage(Stage::Verify, started.elapsed());
         feedback

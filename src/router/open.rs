@@ -74,6 +74,8 @@ pub struct RouterSettings {
     pub prompts: Kept,
     /// Where the checkpoint is kept.
     pub checkpoint: PathBuf,
+    /// How many other workers may take a task over when one gives no answer.
+    pub fallbacks: usize,
     /// How long a decision may wait for its outcome before it counts as abandoned.
     pub lease: Duration,
     /// The card that decides, until another one is promoted.
@@ -250,6 +252,7 @@ impl Router {
             settings,
             seen_domains: ArcSwap::default(),
             running: Running::default(),
+            replacing: Running::default(),
             rounds: TaskTracker::new(),
             learner: Mutex::new(Some(learner)),
             watchers: TaskTracker::new(),

@@ -1,17 +1,14 @@
 //! A worker behind an OpenAI-compatible endpoint: `POST {base_url}/chat/completions`.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Worker, WorkerError};
+use super::{
+    Answer, Worker, WorkerError,
+    upstream::{Upstream, UpstreamSettings},
+};
 use crate::round::{Message, Task};
-
-/// The longest answer that is read, in bytes.
-const BODY_BYTES_MAX: usize = 16 << 20;
-/// How much of an error body is kept.
-const ERROR_BYTES_KEPT: usize = 300;
 
 /// Where the endpoint is and how to call it.
 #[derive(Clone)]
@@ -24,64 +21,50 @@ pub struct OpenAiSettings {
     pub api_key: Option<(String, String)>,
     /// How long a call may take, in milliseconds.
     pub timeout_ms: u64,
+    /// How long an answer may stop once it has begun, in milliseconds.
+    pub idle_timeout_ms: u64,
+    /// How often a call that failed is tried again.
+    pub retries: u32,
+    /// Calls at one time.
+    pub concurrency: usize,
 }
 
 /// The worker; connections are kept and shared.
 pub struct OpenAiWorker {
-    settings: OpenAiSettings,
-    client: reqwest::Client,
-    url: String,
+    model: String,
+    upstream: Upstream,
 }
 
 impl OpenAiWorker {
     /// Makes the worker around a shared HTTP client.
     pub fn new(settings: OpenAiSettings, client: reqwest::Client) -> Self {
-        let url = format!("{}/chat/completions", settings.base_url.trim_end_matches('/'));
-        Self { settings, client, url }
-    }
-
-    async fn call(&self, task: &Task) -> Result<Answer, WorkerError> {
-        let body = Request { model: &self.settings.model, messages: &task.messages };
-        let mut request = self.client.post(&self.url).json(&body);
-        if let Some((_, key)) = &self.settings.api_key {
-            request = request.bearer_auth(key);
+        let (key_variable, key) = settings.api_key.unzip();
+        let mut headers = HeaderMap::new();
+        // A key with a line break in it is no key: the worker will refuse the call and name the variable.
+        if let Some(Ok(mut value)) = key.map(|key| HeaderValue::try_from(format!("Bearer {key}"))) {
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
         }
-        let mut response = request.send().await.map_err(|error| self.unreachable(error))?;
-        let status = response.status();
-        let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(error))? {
-            if bytes.len() + chunk.len() > BODY_BYTES_MAX {
-                return Err(WorkerError::Protocol(format!("it is longer than {BODY_BYTES_MAX} bytes")));
-            }
-            bytes.extend_from_slice(&chunk);
-        }
-        if status == reqwest::StatusCode::UNAUTHORIZED || status == reqwest::StatusCode::FORBIDDEN {
-            let variable = self.settings.api_key.as_ref().map_or("api_key_env (not set)", |(name, _)| name);
-            return Err(WorkerError::Unauthorized(variable.into()));
-        }
-        if !status.is_success() {
-            let kept = &bytes[..bytes.len().min(ERROR_BYTES_KEPT)];
-            return Err(WorkerError::Status {
-                status: status.as_u16(),
-                body: String::from_utf8_lossy(kept).into_owned(),
-            });
-        }
-        read(&bytes)
-    }
-
-    fn unreachable(&self, error: reqwest::Error) -> WorkerError {
-        let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-        WorkerError::Unreachable { url: self.url.clone(), reason }
+        let upstream = UpstreamSettings {
+            url: format!("{}/chat/completions", settings.base_url.trim_end_matches('/')),
+            model: settings.model.clone(),
+            headers,
+            key_variable,
+            timeout_ms: settings.timeout_ms,
+            idle_timeout_ms: settings.idle_timeout_ms,
+            retries: settings.retries,
+            concurrency: settings.concurrency,
+        };
+        Self { model: settings.model, upstream: Upstream::new(upstream, client) }
     }
 }
 
 #[async_trait]
 impl Worker for OpenAiWorker {
     async fn answer(&self, task: &Task) -> Result<Answer, WorkerError> {
-        let limit_ms = self.settings.timeout_ms.min(task.constraints.deadline_ms.unwrap_or(u64::MAX));
-        tokio::time::timeout(Duration::from_millis(limit_ms), self.call(task))
-            .await
-            .map_err(|_| WorkerError::TimedOut(limit_ms))?
+        let body = serde_json::to_vec(&Request { model: &self.model, messages: &task.messages });
+        let body = body.map_err(|error| WorkerError::Unsupported(error.to_string()))?;
+        read(&self.upstream.whole(body.into(), task.constraints.deadline_ms).await?)
     }
 }
 
