@@ -89,6 +89,7 @@ pub fn routes(state: ApiState) -> Routes {
         .route("/v1/tasks", post(tasks::run))
         .route("/v1/route", post(tasks::route))
         .route("/v1/feedback", post(feedback::give))
+        .route("/v1/feedback/batch", post(feedback::give_many))
         .route("/v1/decisions/{id}", get(decisions::explain))
         .route("/v1/regret", get(regret::report))
         .route("/v1/events", get(events::watch))
