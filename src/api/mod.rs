@@ -5,6 +5,7 @@
 
 mod admin;
 mod arms;
+mod chat;
 mod decisions;
 mod events;
 mod feedback;
@@ -88,6 +89,9 @@ pub fn routes(state: ApiState) -> Routes {
     Routes::new()
         .route("/v1/tasks", post(tasks::run))
         .route("/v1/route", post(tasks::route))
+        .route("/v1/chat/completions", post(chat::completions))
+        .route("/v1/messages", post(chat::messages))
+        .route("/v1/models", get(chat::models))
         .route("/v1/feedback", post(feedback::give))
         .route("/v1/feedback/batch", post(feedback::give_many))
         .route("/v1/decisions/{id}", get(decisions::explain))

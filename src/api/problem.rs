@@ -45,6 +45,20 @@ impl Problem {
         Self(Box::new(Document { kind, title, status, detail: detail.into(), more: Map::new() }))
     }
 
+    pub(super) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// Its stable name.
+    pub(super) fn kind(&self) -> &str {
+        &self.0.kind
+    }
+
+    /// What happened and what to do.
+    pub(super) fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
     pub(super) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.0.more.insert(key.into(), value.into());
         self
@@ -94,8 +108,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, [(header::CONTENT_TYPE, "application/problem+json")], Json(self)).into_response()
+        (self.status(), [(header::CONTENT_TYPE, "application/problem+json")], Json(self)).into_response()
     }
 }
 

@@ -12,7 +12,7 @@ use pointsman::{
     arms::{
         Arm,
         worker::{
-            OpenAiSettings, OpenAiWorker, Recorded, ReplayedWorker, ScriptedSettings, ScriptedWorker, Worker,
+            HttpSettings, HttpWorker, Recorded, ReplayedWorker, ScriptedSettings, ScriptedWorker, Worker,
             upstream::client,
         },
     },
@@ -47,8 +47,9 @@ impl Workers {
     /// One arm; `seed` makes a scripted worker's mistakes its own.
     pub(super) fn arm(&self, config: &ArmConfig, seed: u64) -> Result<Arm> {
         let worker: Arc<dyn Worker> = match &config.worker {
-            WorkerConfig::OpenAi(endpoint) => {
-                let settings = OpenAiSettings {
+            WorkerConfig::Http(endpoint) => {
+                let settings = HttpSettings {
+                    protocol: endpoint.protocol,
                     base_url: endpoint.base_url.clone(),
                     model: endpoint.model.clone(),
                     api_key: endpoint.api_key.clone(),
@@ -57,7 +58,7 @@ impl Workers {
                     retries: endpoint.retries,
                     concurrency: endpoint.concurrency,
                 };
-                Arc::new(OpenAiWorker::new(settings, self.client(endpoint.proxy.as_deref())?))
+                Arc::new(HttpWorker::new(settings, self.client(endpoint.proxy.as_deref())?))
             }
             WorkerConfig::Scripted { skill, default_skill, latency_ms } => {
                 Arc::new(ScriptedWorker::new(ScriptedSettings {

@@ -16,6 +16,7 @@ use super::{ArmConfig, Config, Endpoint, Trust, WorkerConfig, raw};
 use crate::{
     action::policy::lay_over,
     arms::Prices,
+    chat::Protocol,
     context::embedding::KnownModel,
     feedback::verifier::{SandboxLimits, VerifierSpec},
     memory::{ApiKey, ServerSettings},
@@ -428,7 +429,8 @@ impl Checker<'_> {
         domains: &BTreeMap<Domain, Option<Vec<VerifierSpec>>>,
     ) -> WorkerConfig {
         match worker {
-            raw::Worker::Openai(endpoint) => WorkerConfig::OpenAi(self.endpoint(key, endpoint)),
+            raw::Worker::Openai(raw) => WorkerConfig::Http(self.endpoint(key, Protocol::OpenAi, raw)),
+            raw::Worker::Anthropic(raw) => WorkerConfig::Http(self.endpoint(key, Protocol::Anthropic, raw)),
             raw::Worker::Scripted { skill, default_skill, latency_ms } => {
                 let skill = self.skill(key, skill, domains);
                 let known = (0.0..=1.0).contains(&default_skill);
@@ -445,7 +447,7 @@ impl Checker<'_> {
         }
     }
 
-    fn endpoint(&mut self, key: &str, raw: raw::Endpoint) -> Endpoint {
+    fn endpoint(&mut self, key: &str, protocol: Protocol, raw: raw::Endpoint) -> Endpoint {
         let raw::Endpoint { base_url, model, api_key_env, timeout_ms, idle_timeout_ms, retries, concurrency, proxy } =
             raw;
         let web = |url: &str| url.starts_with("http://") || url.starts_with("https://");
@@ -467,7 +469,7 @@ impl Checker<'_> {
             }
             found.map(|value| (name, value))
         });
-        Endpoint { base_url, model, api_key, timeout_ms, idle_timeout_ms, retries, concurrency, proxy }
+        Endpoint { protocol, base_url, model, api_key, timeout_ms, idle_timeout_ms, retries, concurrency, proxy }
     }
 
     fn skill(

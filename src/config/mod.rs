@@ -15,6 +15,7 @@ use std::{
 use crate::{
     api::AdminKey,
     arms::Prices,
+    chat::Protocol,
     context::embedding::Pooling,
     feedback::verifier::{SandboxLimits, VerifierSpec},
     journal::Synchronous,
@@ -127,6 +128,8 @@ pub struct ArmConfig {
 /// A worker behind HTTP.
 #[derive(Clone)]
 pub struct Endpoint {
+    /// What it speaks.
+    pub protocol: Protocol,
     /// Up to and including `/v1`.
     pub base_url: String,
     /// The model's name there.
@@ -148,6 +151,7 @@ pub struct Endpoint {
 impl std::fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Endpoint")
+            .field("protocol", &self.protocol)
             .field("base_url", &self.base_url)
             .field("model", &self.model)
             .field("api_key_env", &self.api_key.as_ref().map(|(name, _)| name))
@@ -162,8 +166,8 @@ impl std::fmt::Debug for Endpoint {
 /// What runs an arm.
 #[derive(Debug, Clone)]
 pub enum WorkerConfig {
-    /// An OpenAI-compatible endpoint.
-    OpenAi(Endpoint),
+    /// An endpoint of one of the chat protocols.
+    Http(Endpoint),
     /// A worker of stated skill.
     Scripted {
         /// Probability of a right answer per domain.

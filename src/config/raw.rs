@@ -211,6 +211,7 @@ fn enabled() -> bool {
 #[serde(deny_unknown_fields, rename_all = "snake_case", tag = "kind")]
 pub(super) enum Worker {
     Openai(Endpoint),
+    Anthropic(Endpoint),
     Scripted {
         #[serde(default)]
         skill: BTreeMap<String, f64>,

@@ -90,6 +90,9 @@ impl Keeping {
 
     fn outcome(&self, outcome: &mut Outcome) {
         outcome.output = self.text(&outcome.output);
+        for call in &mut outcome.tool_calls {
+            call.arguments = self.text(&call.arguments);
+        }
         outcome.kept = self.kept;
     }
 

@@ -188,6 +188,20 @@ impl JournalReader {
         rows.iter().map(read).collect()
     }
 
+    /// Decisions that ran after a place and of which nobody said what the answer is worth, oldest first.
+    pub async fn unjudged(&self, after: i64) -> Result<Vec<DecisionId>, JournalError> {
+        let sql = "SELECT seq, decision_id FROM events WHERE seq > ? AND kind = 'ran' AND NOT EXISTS (SELECT 1 FROM events AS later
+                       WHERE later.decision_id = events.decision_id AND later.kind = 'judged')
+                   ORDER BY seq";
+        let rows = sqlx::query(sql).bind(after).fetch_all(&self.pool).await?;
+        let read = |row: &SqliteRow| {
+            let seq: i64 = row.try_get("seq")?;
+            DecisionId::from_bytes(row.try_get("decision_id")?)
+                .map_err(|error| JournalError::Damaged { seq, reason: error.to_string() })
+        };
+        rows.iter().map(read).collect()
+    }
+
     /// The place of the last event that was appended before a time, in milliseconds since 1970; 0 when there is none. Times
     /// never go back along the journal, so it is found by halving.
     pub async fn last_before(&self, time_ms: i64) -> Result<i64, JournalError> {

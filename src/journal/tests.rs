@@ -136,6 +136,7 @@ async fn events_of_one_append_are_one_unit() {
         decision_id: round.decision.id,
         status: OutcomeStatus::Done,
         output: "2".into(),
+        tool_calls: vec![],
         kept: Kept::Whole,
         calls: vec![],
         cost_usd: 0.0,

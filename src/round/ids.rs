@@ -139,6 +139,11 @@ impl DecisionId {
         Uuid::from_slice(bytes).map(Self).map_err(|error| Invalid::new("decision_id", error.to_string()))
     }
 
+    /// When it was made, in seconds since 1970.
+    pub fn created_s(&self) -> u64 {
+        self.0.get_timestamp().map_or(0, |time| time.to_unix().0)
+    }
+
     /// The decision's random seed: a hash of its id, so that a replay draws the same.
     pub fn seed(&self) -> u64 {
         let hash = blake3::hash(self.as_bytes());

@@ -20,7 +20,7 @@ pub use decision::{Decision, PolicyRef, Probability, Reason, ShadowView, VoterVi
 pub use feedback::{Channel, Feedback, FeedbackSource, Signal, Verdict, VerdictStatus};
 pub use ids::{ArmId, Capability, DecisionId, Domain, IdempotencyKey, SessionId, TaskId, TenantId, VerifierName};
 pub use kept::Kept;
-pub use outcome::{Call, CallStatus, Outcome, OutcomeStatus};
+pub use outcome::{Call, CallStatus, Outcome, OutcomeStatus, ToolCall};
 pub use task::{Constraints, Message, Metadata, PROMPT_BYTES_MAX, Task};
 pub use unit::{Mode, Propensity, RewardWeights, Score};
 pub use verifier::{

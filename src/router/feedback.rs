@@ -227,6 +227,7 @@ fn client_outcome(decided: &Decided, output: String, cost_usd: f64, latency_ms: 
         decision_id: decided.decision.id,
         status: OutcomeStatus::Done,
         output,
+        tool_calls: vec![],
         kept: Kept::Whole,
         calls: vec![call],
         cost_usd,

@@ -11,6 +11,7 @@
 
 mod arms;
 mod cards;
+mod chat;
 mod checkpoint;
 mod compaction;
 mod decide;
@@ -31,6 +32,7 @@ mod roles;
 mod running;
 mod state;
 mod trial;
+mod turn;
 mod verifiers;
 
 use std::{
@@ -48,30 +50,22 @@ use moka::future::Cache;
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use decide::Instead;
 use policies::Policies;
-use running::{Phase, Running, joined};
+use running::Running;
 
 use crate::{
-    arms::{
-        Catalogue, Health,
-        worker::{ErrorClass, WorkerError},
-    },
+    arms::{Catalogue, Health},
     context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
-    journal::{Appended, Event, Journal, Keeping, NewEvent, Stored, now_ms},
+    journal::{Appended, Event, Journal, Keeping, NewEvent, Stored},
     memory::{Memory, MemoryWriter, Shape, snapshot::SnapshotStore},
-    modes::{self, Ran},
     regret::{RegretReport, Tracker},
-    round::{
-        DecisionId, Domain, Feedback, FeedbackSource, IdempotencyKey, Mode, Outcome, OutcomeStatus, PolicyRef,
-        RewardWeights, Score, SessionId, Taken, Task,
-    },
-    telemetry::{Events, Metric, Stage, observe_stage},
+    round::{DecisionId, Domain, Feedback, IdempotencyKey, Outcome, PolicyRef, RewardWeights, SessionId, Taken, Task},
+    telemetry::{Events, Stage, observe_stage},
 };
 
 pub use crate::{
-    arms::CatalogueError,
+    arms::{CatalogueError, worker::WorkerError},
     context::embedding::EmbeddingError,
     feedback::verifier::{COMPONENT_BYTES_MAX, ComponentError, Judgement, RegistryError, SetKey, VerifierReport},
     journal::{Decided, JournalError},
@@ -83,6 +77,7 @@ pub use crate::{
 };
 pub use arms::ArmReport;
 pub use cards::Card;
+pub use chat::{ChatRound, ChatStream, Streamed};
 pub use compaction::{CompactionPlan, CompactionSettings, compact_journal, plan_compaction};
 pub use error::RouterError;
 pub use exact::{CheckpointFound, Compared, Difference, ExactReport, ExactSettings, replay_exactly};
@@ -177,38 +172,6 @@ pub struct Router {
 }
 
 impl Router {
-    /// Runs a task through the whole loop. It goes on to its end even when the caller stops waiting.
-    pub async fn run(self: &Arc<Self>, task: Task) -> Result<Round, RouterError> {
-        let router = Arc::clone(self);
-        let round = self.rounds.spawn(async move { router.turn(task).await });
-        round.await.map_err(|error| RouterError::Internal(format!("the round panicked: {error}")))?
-    }
-
-    async fn turn(self: &Arc<Self>, task: Task) -> Result<Round, RouterError> {
-        // Before anything is paid for: an answer that was bought waits for its verification however long it takes.
-        if let Some(waiting) = self.registry.overload() {
-            return Err(RouterError::Overloaded { waiting });
-        }
-        let Explanation { decided, outcome, mut feedback, early, .. } = match self.claim(task).await? {
-            Claim::Fresh(decided) => return self.finish(decided, vec![], false).await,
-            Claim::Repeat(explanation) => self.last_of(*explanation).await?,
-        };
-        let decided = Arc::new(decided);
-        if let Some(outcome) = outcome
-            && let Some(place) =
-                feedback.iter().position(|f| matches!(f.source, FeedbackSource::Verifier | FeedbackSource::Failure))
-        {
-            if !outcome.kept.is_whole() && outcome.status == OutcomeStatus::Done {
-                let id = decided.decision.id;
-                let instead = "it was done and paid for; send the task under another key to have it done again";
-                return Err(RouterError::NotKept { id, what: "answer", instead });
-            }
-            return Ok(Round { decided, outcome, feedback: feedback.swap_remove(place), repeated: true });
-        }
-        // The decision was journaled, but a crash came before its outcome: finish what was begun.
-        self.finish(decided, early, true).await
-    }
-
     /// Decides a task for a caller that runs the model itself. The decision is durable when this returns.
     pub async fn route(&self, task: Task) -> Result<Decided, RouterError> {
         Ok(match self.claim(task).await? {
@@ -260,113 +223,6 @@ impl Router {
             (known.messages, known.metadata) = (task.messages.clone(), task.metadata.clone());
         }
         Ok(Claim::Repeat(Box::new(first)))
-    }
-
-    /// The last of the decisions of a task whose workers gave no answer.
-    async fn last_of(&self, first: Explanation) -> Result<Explanation, RouterError> {
-        let id = first.decided.decision.id;
-        if self.replacing.phase(id) != Phase::Away {
-            return Err(RouterError::StillRunning(id));
-        }
-        let mut last = first;
-        while let Some(next) = self.journal.instead_of(last.decided.decision.id).await? {
-            let mut next = self.explain(next).await?;
-            // Texts that the journal does not keep came with the request.
-            next.decided.task.messages.clone_from(&last.decided.task.messages);
-            next.decided.task.metadata.clone_from(&last.decided.task.metadata);
-            last = next;
-        }
-        Ok(last)
-    }
-
-    /// Runs a decision to its end; where its worker gives no answer, another one takes its place, by a decision of its own.
-    async fn finish(
-        self: &Arc<Self>,
-        decided: Arc<Decided>,
-        early: Vec<Feedback>,
-        repeated: bool,
-    ) -> Result<Round, RouterError> {
-        let first = decided.decision.id;
-        let _replacing = self.replacing.enter(first, vec![]).ok_or(RouterError::StillRunning(first))?;
-        let (mut round, mut failure) = self.run_once(decided, early, repeated).await?;
-        let mut failed = Vec::new();
-        while failure.as_ref().is_some_and(|failure| failure.class() != ErrorClass::Request)
-            && failed.len() < self.settings.fallbacks
-        {
-            failed.push(round.decided.decision.arm.clone());
-            let instead = Instead { of: round.decided.decision.id, failed: &failed };
-            match self.decide(round.decided.task.clone(), Some(&instead)).await {
-                Ok((decided, Appended::Stored { .. })) => {
-                    metrics::counter!(Metric::Replaced.name()).increment(1);
-                    (round, failure) = self.run_once(decided, vec![], repeated).await?;
-                }
-                Ok((_, Appended::Duplicate)) | Err(RouterError::Arm(CatalogueError::NoneEligible(_))) => break,
-                Err(error) => {
-                    tracing::warn!(%error, decision = %instead.of, "no other worker could take the task over");
-                    break;
-                }
-            }
-        }
-        Ok(round)
-    }
-
-    /// Runs and verifies a decision; outcome and feedback are durable when this returns. Feedback that came before the
-    /// outcome is joined to it: it was first, so it is what is learnt. Also why there is no answer, if there is none.
-    async fn run_once(
-        self: &Arc<Self>,
-        decided: Arc<Decided>,
-        early: Vec<Feedback>,
-        repeated: bool,
-    ) -> Result<(Round, Option<WorkerError>), RouterError> {
-        let id = decided.decision.id;
-        let running = self.running.enter(id, early).ok_or(RouterError::StillRunning(id))?;
-        let catalogue = self.catalogue.load_full();
-        let started = Instant::now();
-        let Ran { outcome, failure } = match (catalogue.get(&decided.decision.arm), decided.decision.mode) {
-            (Ok(arm), Mode::Single) => modes::run_single(id, &decided.task, arm).await,
-            (Err(error), Mode::Single) => modes::not_run(id, &decided.decision.arm, &error.to_string()),
-        };
-        self.health.note(&decided.decision.arm, failure.as_ref(), now_ms());
-        observe_stage(Stage::Run, started.elapsed());
-        let feedback = self.judge(&decided, &outcome, failure.as_ref()).await;
-        let weights = self.weights(&decided.task);
-        let joined = running.close().into_iter().map(|early| joined(early, weights, outcome.cost_usd));
-        let joined = joined.map(|feedback| Event::Judged { feedback });
-        let events = std::iter::once(Event::Ran { outcome: outcome.clone() })
-            .chain(joined)
-            .chain([Event::Judged { feedback: feedback.clone() }]);
-        let new = events.map(|event| NewEvent::of(&decided, event)).collect();
-        self.append(new).await?;
-        self.have_judged(&decided, &outcome);
-        Ok((Round { decided, outcome, feedback, repeated }, failure))
-    }
-
-    async fn judge(&self, decided: &Decided, outcome: &Outcome, failure: Option<&WorkerError>) -> Feedback {
-        let weights = self.weights(&decided.task);
-        let started = Instant::now();
-        let feedback = match outcome.status {
-            OutcomeStatus::Done => {
-                let (task, cost_usd) = (&decided.task, outcome.cost_usd);
-                self.registry.judge(decided.decision.id, task, &outcome.output, cost_usd, weights).await
-            }
-            OutcomeStatus::Failed => {
-                // A request that no worker would take says nothing of this one.
-                let refused = failure.is_some_and(|failure| failure.class() == ErrorClass::Request);
-                let score = if refused { None } else { Score::new(0.0).ok() };
-                Feedback {
-                    decision_id: decided.decision.id,
-                    source: FeedbackSource::Failure,
-                    score,
-                    reward: score.map(|score| weights.reward(score.get(), outcome.cost_usd)),
-                    cost_usd: outcome.cost_usd,
-                    trust: 1.0,
-                    idempotency_key: None,
-                    verdicts: vec![],
-                }
-            }
-        };
-        observe_stage(Stage::Verify, started.elapsed());
-        feedback
     }
 
     fn weights(&self, task: &Task) -> RewardWeights {

@@ -262,6 +262,8 @@ impl Router {
         router.quarantine(poisoned).await;
         router.watchers.spawn(Arc::clone(&router).watch_cards());
         router.watchers.spawn(Arc::clone(&router).watch_leases());
+        let last = router.journal.last_seq().await?;
+        router.rounds.spawn(Arc::clone(&router).verify_what_was_cut_off(last));
         Ok((router, opened))
     }
 }

@@ -69,6 +69,9 @@ pub enum WorkerError {
     /// There is no recorded answer for this task.
     #[error("no answer is recorded for task {0}")]
     NotRecorded(String),
+    /// The client did not wait for the answer's end.
+    #[error("the client left before the answer was whole")]
+    ClientLeft,
     /// The request cannot be put to a worker of this kind.
     #[error("this worker cannot be asked so: {0}")]
     Unsupported(String),
@@ -96,7 +99,7 @@ impl WorkerError {
             Self::Unreachable { .. } | Self::BrokeOff(_) | Self::Status { .. } => ErrorClass::Transient,
             Self::Overloaded { .. } | Self::Busy(_) => ErrorClass::Overloaded,
             Self::Unauthorized(_) | Self::UnknownModel { .. } | Self::Redirected(_) => ErrorClass::Setup,
-            Self::Refused { .. } | Self::Unsupported(_) => ErrorClass::Request,
+            Self::Refused { .. } | Self::Unsupported(_) | Self::ClientLeft => ErrorClass::Request,
             Self::TimedOut(_) | Self::Stalled(_) | Self::Protocol(_) | Self::NotRecorded(_) => ErrorClass::Answer,
         }
     }
