@@ -11,6 +11,7 @@
 pub mod action;
 pub mod api;
 pub mod arms;
+pub mod chat;
 pub mod config;
 pub mod context;
 pub mod dashboard;
