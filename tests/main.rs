@@ -2,6 +2,7 @@
 
 mod arms;
 mod bad_input;
+mod chats;
 mod commands;
 mod compaction;
 #[path = "../bench/crash/mod.rs"]
