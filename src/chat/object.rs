@@ -158,7 +158,10 @@ impl<'a> Fields<'a> {
     ) -> Result<Option<Vec<T>>, ChatError> {
         let Some(items) = self.parse::<Vec<&'a RawValue>>(name, "a list")? else { return Ok(None) };
         let items = items.into_iter().enumerate();
-        items.map(|(at, item)| read(item).map_err(|error| error.inside(&format!("{name}[{at}]")))).collect::<Result<_, _>>().map(Some)
+        items
+            .map(|(at, item)| read(item).map_err(|error| error.inside(&format!("{name}[{at}]"))))
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
 
     /// Leaves out what has no effect on the answer.

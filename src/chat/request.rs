@@ -49,7 +49,9 @@ impl ChatRequest {
             texts.content(system, &mut text, false).map_err(|error| error.inside("system"))?;
             texts.add("system", text);
         }
-        fields.list("messages", |raw| texts.message(raw))?.ok_or_else(|| ChatError::invalid("messages", "is missing"))?;
+        fields
+            .list("messages", |raw| texts.message(raw))?
+            .ok_or_else(|| ChatError::invalid("messages", "is missing"))?;
         let tools = fields.parse::<Vec<&RawValue>>("tools", "a list")?;
         texts.tools |= tools.is_some_and(|tools| !tools.is_empty()) || fields.take("functions").is_some();
         let needs = texts.needs();

@@ -287,16 +287,19 @@ impl<'a> Whole<'a> {
             usage: Value,
         }
         let content: Result<_, ChatError> = self.parts.iter().map(|part| self.block(part)).collect();
-        to_json(&Reply {
-            id: id_of(Protocol::Anthropic, &self.id, bytes),
-            kind: "message",
-            role: "assistant",
-            model: &self.model,
-            content: content?,
-            stop_reason: self.told_finish().word(Protocol::Anthropic),
-            stop_sequence: None,
-            usage: usage_json(Protocol::Anthropic, self.usage.unwrap_or_default()),
-        }, self.from)
+        to_json(
+            &Reply {
+                id: id_of(Protocol::Anthropic, &self.id, bytes),
+                kind: "message",
+                role: "assistant",
+                model: &self.model,
+                content: content?,
+                stop_reason: self.told_finish().word(Protocol::Anthropic),
+                stop_sequence: None,
+                usage: usage_json(Protocol::Anthropic, self.usage.unwrap_or_default()),
+            },
+            self.from,
+        )
     }
 
     fn block<'s>(&'s self, part: &'s Part<'a>) -> Result<Block<'s>, ChatError> {
@@ -371,14 +374,17 @@ impl<'a> Whole<'a> {
             usage: Value,
         }
         let finish_reason = self.told_finish().word(Protocol::OpenAi);
-        to_json(&Completion {
-            id: id_of(Protocol::OpenAi, &self.id, bytes),
-            object: "chat.completion",
-            created: self.created_s.unwrap_or(created_s),
-            model: &self.model,
-            choices: [Choice { index: 0, message, logprobs: None, finish_reason }],
-            usage: usage_json(Protocol::OpenAi, self.usage.unwrap_or_default()),
-        }, self.from)
+        to_json(
+            &Completion {
+                id: id_of(Protocol::OpenAi, &self.id, bytes),
+                object: "chat.completion",
+                created: self.created_s.unwrap_or(created_s),
+                model: &self.model,
+                choices: [Choice { index: 0, message, logprobs: None, finish_reason }],
+                usage: usage_json(Protocol::OpenAi, self.usage.unwrap_or_default()),
+            },
+            self.from,
+        )
     }
 }
 

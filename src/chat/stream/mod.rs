@@ -27,7 +27,10 @@ pub use observer::Observer;
 
 /// Something that a stream said.
 enum Piece<'a> {
-    Start { id: Cow<'a, str>, model: Cow<'a, str> },
+    Start {
+        id: Cow<'a, str>,
+        model: Cow<'a, str>,
+    },
     Text(Cow<'a, str>),
     Refusal(Cow<'a, str>),
     Thinking(Cow<'a, str>),
@@ -35,12 +38,22 @@ enum Piece<'a> {
     Signature(Cow<'a, str>),
     Redacted(Cow<'a, str>),
     /// Tools are counted from 0 in the order in which they start.
-    Tool { index: usize, id: Cow<'a, str>, name: Cow<'a, str> },
-    Arguments { index: usize, fragment: Cow<'a, str> },
+    Tool {
+        index: usize,
+        id: Cow<'a, str>,
+        name: Cow<'a, str>,
+    },
+    Arguments {
+        index: usize,
+        fragment: Cow<'a, str>,
+    },
     Finish(Finish),
     Usage(Usage),
     Ping,
-    Error { kind: ErrorKind, message: String },
+    Error {
+        kind: ErrorKind,
+        message: String,
+    },
     End,
 }
 

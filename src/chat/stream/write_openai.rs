@@ -61,7 +61,15 @@ struct Delta<'a> {
 impl OpenAiWriter {
     pub(super) fn new(usage_chunk: bool, created_s: u64) -> Self {
         let usage = Usage::default();
-        Self { usage_chunk, created_s, id: String::new(), model: String::new(), usage, thinking: String::new(), calls: false }
+        Self {
+            usage_chunk,
+            created_s,
+            id: String::new(),
+            model: String::new(),
+            usage,
+            thinking: String::new(),
+            calls: false,
+        }
     }
 
     pub(super) fn write(&mut self, piece: Piece<'_>, frames: &mut Vec<Bytes>) -> Result<(), ChatError> {

@@ -140,12 +140,22 @@ fn document<'a>(raw: &'a RawValue) -> Result<Block<'a>, ChatError> {
     let mut file = Fields::read(raw, "")?;
     let title = file.text("filename")?;
     let Some(data) = file.text("file_data")? else {
-        return Err(ChatError::untranslatable("file_id", TO, "files of another account are unknown there; send file_data"));
+        return Err(ChatError::untranslatable(
+            "file_id",
+            TO,
+            "files of another account are unknown there; send file_data",
+        ));
     };
     file.finish(TO)?;
     match base64_of(&data) {
         Some(("application/pdf", _)) => {}
-        _ => return Err(ChatError::untranslatable("file_data", TO, "only a base64 data URL of application/pdf has an equal")),
+        _ => {
+            return Err(ChatError::untranslatable(
+                "file_data",
+                TO,
+                "only a base64 data URL of application/pdf has an equal",
+            ));
+        }
     }
     let source = Source::from_url(data).ok_or_else(|| ChatError::invalid("file_data", "must be a base64 data URL"))?;
     Ok(Block::Document { source, title })

@@ -125,7 +125,10 @@ pub(super) fn translate(body: &RawObject, model: &str) -> Result<Vec<u8>, ChatEr
         tool_choice,
         metadata: user.map(|user_id| Metadata { user_id }),
         thinking,
-        output_config: OutputConfig { effort, format: fields.take("response_format").map(format).transpose()?.flatten() },
+        output_config: OutputConfig {
+            effort,
+            format: fields.take("response_format").map(format).transpose()?.flatten(),
+        },
     };
     harmless(&mut fields)?;
     fields.finish(TO)?;
@@ -181,7 +184,11 @@ fn temperature<'a>(fields: &mut Fields<'a>) -> Result<Option<Cow<'a, RawValue>>,
 
 fn stop(raw: &RawValue) -> Result<Vec<Cow<'_, str>>, ChatError> {
     let form = "a string or a list of strings";
-    let stops = if raw.get().starts_with('[') { parse(raw, "stop", form)? } else { vec![parse::<Text<'_>>(raw, "stop", form)?] };
+    let stops = if raw.get().starts_with('[') {
+        parse(raw, "stop", form)?
+    } else {
+        vec![parse::<Text<'_>>(raw, "stop", form)?]
+    };
     if stops.iter().any(|Text(stop)| stop.trim().is_empty()) {
         return Err(ChatError::untranslatable("stop", TO, "stop sequences of white space are refused there"));
     }

@@ -65,7 +65,8 @@ impl<'a> Chat<'a> {
         // Tool messages hold text alone.
         let mut images = vec![];
         for (id, parts) in turn.results {
-            let (texts, others): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| matches!(part, Part::Text { .. }));
+            let (texts, others): (Vec<_>, Vec<_>) =
+                parts.into_iter().partition(|part| matches!(part, Part::Text { .. }));
             images.extend(others);
             let content = if texts.is_empty() { Parts::Text("".into()) } else { texts.into() };
             self.add("tool", Some(content));
