@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use arc_swap::ArcSwap;
 
-use super::worker::{ErrorClass, WorkerError};
+use super::worker::WorkerError;
 use crate::round::ArmId;
 
 /// Failures in a row after which an arm rests.
@@ -31,8 +31,8 @@ impl Health {
     /// Notes how a call ended. A request that the worker refused says nothing of the worker; one that asks to be left alone is.
     pub fn note(&self, arm: &ArmId, failure: Option<&WorkerError>, now_ms: i64) {
         let succeeded = failure.is_none();
-        let refused = failure.is_some_and(|failure| failure.class() == ErrorClass::Request);
-        if refused || (succeeded && !self.0.load().contains_key(arm)) {
+        let blameless = failure.is_some_and(|failure| !failure.blames_worker());
+        if blameless || (succeeded && !self.0.load().contains_key(arm)) {
             return;
         }
         let asked_ms = failure.and_then(WorkerError::retry_after_ms).and_then(|ms| i64::try_from(ms).ok());

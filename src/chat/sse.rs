@@ -5,7 +5,7 @@
 //! passed on as it came; all frames together are the stream. Unlike a browser, the parser takes a last frame that lacks
 //! its blank line, because servers leave it out; whether such a frame is whole, its JSON tells.
 
-use tokio_util::bytes::{Buf, Bytes, BytesMut};
+use tokio_util::bytes::{Bytes, BytesMut};
 
 use super::ChatError;
 
@@ -83,17 +83,17 @@ impl SseParser {
     /// What is left when the bytes end: a last frame without its blank line, which is added. Call it after
     /// [`Self::next_event`] has given `None`.
     pub fn finish(mut self) -> Option<SseEvent> {
-        let rest = self.buffer.chunk();
+        let rest = &self.buffer[..];
         if rest.is_empty() {
             return None;
         }
-        if !rest.ends_with(b"\n") && !rest.ends_with(b"\r") {
-            self.buffer.extend_from_slice(b"\n");
-        }
-        // A stream may end right after a blank line of CR alone, which could still have become CRLF.
-        if !(self.buffer.ends_with(b"\r\r") || self.buffer.ends_with(b"\n\r")) {
-            self.buffer.extend_from_slice(b"\n");
-        }
+        // After a blank line of CR alone nothing is missing: it could only have become CRLF.
+        let missing: &[u8] = match rest {
+            [.., b'\r' | b'\n', b'\r'] => b"",
+            [.., b'\n'] => b"\n",
+            _ => b"\n\n",
+        };
+        self.buffer.extend_from_slice(missing);
         let frame = self.buffer.split().freeze();
         Some(self.read(frame))
     }
@@ -112,7 +112,7 @@ impl SseParser {
                 }
                 _ => at + 1,
             };
-            let blank = at == self.line_start || (self.at_start && &bytes[self.line_start..at] == BOM);
+            let blank = at == self.line_start || (self.at_start && self.line_start == 0 && &bytes[..at] == BOM);
             self.scanned = next;
             self.line_start = next;
             if blank {

@@ -264,8 +264,8 @@ impl Router {
             }
             OutcomeStatus::Failed => {
                 // A request that no worker would take says nothing of this one.
-                let refused = failure.is_some_and(|failure| failure.class() == ErrorClass::Request);
-                let score = if refused { None } else { Score::new(0.0).ok() };
+                let blameless = failure.is_some_and(|failure| !failure.blames_worker());
+                let score = if blameless { None } else { Score::new(0.0).ok() };
                 Feedback {
                     decision_id: decided.decision.id,
                     source: FeedbackSource::Failure,

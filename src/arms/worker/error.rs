@@ -88,6 +88,8 @@ pub enum ErrorClass {
     Setup,
     /// The request is at fault: other workers would refuse it too, and nothing is known of this one.
     Request,
+    /// The worker cannot be asked so; another one may, and nothing is known of this one.
+    Unfit,
     /// The worker is at fault, and asking again would cost the same again.
     Answer,
 }
@@ -99,9 +101,15 @@ impl WorkerError {
             Self::Unreachable { .. } | Self::BrokeOff(_) | Self::Status { .. } => ErrorClass::Transient,
             Self::Overloaded { .. } | Self::Busy(_) => ErrorClass::Overloaded,
             Self::Unauthorized(_) | Self::UnknownModel { .. } | Self::Redirected(_) => ErrorClass::Setup,
-            Self::Refused { .. } | Self::Unsupported(_) | Self::ClientLeft => ErrorClass::Request,
+            Self::Refused { .. } | Self::ClientLeft => ErrorClass::Request,
+            Self::Unsupported(_) => ErrorClass::Unfit,
             Self::TimedOut(_) | Self::Stalled(_) | Self::Protocol(_) | Self::NotRecorded(_) => ErrorClass::Answer,
         }
+    }
+
+    /// Whether it says something of the worker.
+    pub fn blames_worker(&self) -> bool {
+        !matches!(self.class(), ErrorClass::Request | ErrorClass::Unfit)
     }
 
     /// How long the worker asks to be left alone, in milliseconds.
