@@ -6,11 +6,16 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc,
+    thread,
     time::{Duration, Instant},
 };
 
 /// Jiffies a second: what the kernel counts processor time in for programs, whatever it uses itself.
 const TICKS_PER_S: f64 = 100.0;
+
+/// The longest that a start may take.
+const START_MAX: Duration = Duration::from_secs(300);
 
 /// A daemon on `FOLDER/data` with `FOLDER/pointsman.toml`; its log is `FOLDER/log`. Killed when dropped.
 pub struct Daemon {
@@ -43,9 +48,19 @@ impl Daemon {
 
     /// Waits until it takes requests; returns how long that took since it was started, or what it said when it ended.
     pub fn ready(&mut self) -> Result<Duration, String> {
-        let stdout = self.child.stdout.as_mut().expect("it is piped");
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
+        let stdout = self.child.stdout.take().expect("it is piped, and waited for once");
+        let (said, line) = mpsc::channel();
+        thread::spawn(move || {
+            let (mut line, mut stdout) = (String::new(), BufReader::new(stdout));
+            let read = stdout.read_line(&mut line).map(|_| line);
+            said.send((read, stdout.into_inner()))
+        });
+        let Ok((line, stdout)) = line.recv_timeout(START_MAX) else {
+            return Err(format!("not ready after {START_MAX:?}: {}", self.log()));
+        };
+        // Kept open, as whoever runs a daemon does.
+        self.child.stdout = Some(stdout);
+        let line = line.map_err(|error| error.to_string())?;
         let took = self.started.elapsed();
         let address = line.split_whitespace().find_map(|word| word.strip_prefix("http://")?.parse().ok());
         match address {
@@ -80,10 +95,14 @@ impl Daemon {
         self.end();
     }
 
-    /// Asks it to stop, as Ctrl-C does, and waits.
+    /// Asks it to stop, as Ctrl-C does.
+    pub fn interrupt(&self) {
+        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+    }
+
+    /// Asks it to stop and waits.
     pub fn stop(mut self) -> ExitStatus {
-        let id = self.child.id().to_string();
-        let _ = Command::new("kill").args(["-INT", &id]).status();
+        self.interrupt();
         self.child.wait().expect("it is our child")
     }
 

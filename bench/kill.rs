@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         seed: number("--seed", 1),
         life_ms: 1_500,
         in_checkpoint: kills.div_ceil(25),
+        harm: None,
     };
     let folder = tempfile::tempdir().expect("there is room for temporary files");
     let runtime = tokio::runtime::Runtime::new().expect("threads can be started");

@@ -30,11 +30,17 @@ if wants memory; then
     bench/resident.sh "$bin" "$snapshot" | tee "$out/resident.txt"
     rm -f "$snapshot"
 fi
-# A table among cargo's words: from its first line on.
+# What a table was measured with, and on.
+measured() {
+    echo "\$ $*"
+    paste -sd, "$out/machine.txt" | sed 's/,/, /g'
+    echo
+}
 journal() {
     local file=$1
     shift
-    cargo bench --bench journal -- "$@" --json "$PWD/$out/$file.json" 2>/dev/null | tee "$out/$file.txt"
+    set -- cargo bench --bench journal -- "$@" --json "$out/$file.json"
+    { measured "$@"; "$@" 2>/dev/null; } | tee "$out/$file.txt"
 }
 if wants journal; then
     journal journal
@@ -43,10 +49,11 @@ if wants soak; then
     journal soak soak
 fi
 if wants kill; then
-    cargo bench --bench kill 2>/dev/null | tee "$out/kill.txt"
+    { measured cargo bench --bench kill; cargo bench --bench kill 2>/dev/null; } | tee "$out/kill.txt"
 fi
 if wants faults; then
-    cargo test --release --test integration -- faults:: --test-threads 1 2>&1 | tee /dev/stderr | sed -n 's/.*\(| .* | .*\)$/\1/p' > "$out/faults.txt"
+    set -- cargo test --release --test integration -- faults:: --test-threads 1
+    { measured "$@"; "$@" 2>&1 | tee /dev/stderr | sed -n 's/.*\(| .* | .*\)$/\1/p'; } > "$out/faults.txt"
 fi
 if wants embedding; then
     cargo bench --bench embedding 2>&1 | tee /dev/stderr | sed -n '/^[0-9]* cores, /,$p' > "$out/embedding.txt"

@@ -1,6 +1,8 @@
 //! `/v1/tasks/stream`: order, per-line problems, length.
 
+use futures::StreamExt;
 use serde_json::{Value, json};
+use tokio_stream::wrappers::ReceiverStream;
 
 use crate::served::{CONFIG, Served, ndjson, sum};
 
@@ -89,4 +91,21 @@ async fn an_unknown_order_is_refused() {
     assert_eq!(status, 400);
     assert!(problem["detail"].as_str().unwrap().contains("order=input|finished"), "{problem}");
     assert!(served.stream("", "").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_stream_that_never_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::in_folder(CONFIG, folder.path());
+    let (lines, body) = tokio::sync::mpsc::channel::<Result<String, std::io::Error>>(1);
+    let body = reqwest::Body::wrap_stream(ReceiverStream::new(body));
+    let request = reqwest::Client::new().post(format!("{}/v1/tasks/stream", served.url)).body(body);
+    lines.send(Ok(ndjson([sum(1, 1)]))).await.unwrap();
+    let mut answers = request.send().await.unwrap().bytes_stream();
+    assert!(answers.next().await.unwrap().is_ok());
+    assert!(tokio::task::spawn_blocking(|| served.stop()).await.unwrap().success());
+    let said = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(!said.contains("did not finish in time"), "{said}");
+    // The client had more to send.
+    drop(lines);
 }

@@ -1,10 +1,13 @@
 //! Requests to the daemon, and what became of them.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use serde_json::Value;
 
 use super::ledger::{Asked, What};
+
+/// How long a daemon may be silent.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A client of one life of the daemon.
 #[derive(Clone)]
@@ -18,7 +21,8 @@ pub type Answer = Option<(u16, Value)>;
 
 impl Client {
     pub fn new(address: SocketAddr) -> Self {
-        Self { http: reqwest::Client::new(), address }
+        let http = reqwest::Client::builder().read_timeout(PATIENCE).build().expect("the settings are right");
+        Self { http, address }
     }
 
     pub fn url(&self, path: &str) -> String {

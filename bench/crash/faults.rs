@@ -21,7 +21,11 @@ pub struct Faults {
 
 impl Faults {
     pub fn is_empty(&self) -> bool {
-        self.lost + self.doubled + self.hashes + self.others == 0
+        self.count() == 0
+    }
+
+    pub fn count(&self) -> u64 {
+        self.lost + self.doubled + self.hashes + self.others
     }
 
     pub fn lost(&mut self, what: String) {

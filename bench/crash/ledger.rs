@@ -102,6 +102,12 @@ impl Ledger {
         asked
     }
 
+    /// How many different things are acknowledged.
+    pub fn held(&self) -> u64 {
+        let all = [self.done.len(), self.routed.len(), self.said.len(), self.policies.len(), self.arms.len()];
+        all.into_iter().sum::<usize>() as u64
+    }
+
     /// Requests without an answer.
     pub fn unanswered(&self) -> impl Iterator<Item = &Asked> {
         self.waiting.values()

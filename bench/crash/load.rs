@@ -56,15 +56,10 @@ impl Load {
         Self { stop, workers }
     }
 
-    /// Lets every worker finish what it began.
+    /// Lets every worker finish what it began, as far as the daemon is there.
     pub async fn finish(self) {
         self.stop.cancel();
         self.workers.join_all().await;
-    }
-
-    /// Waits for workers whose daemon is gone.
-    pub async fn abandon(self) {
-        self.finish().await;
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a run of the harness shows.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
-use super::{faults::Faults, ledger::Ledger, ledger::What, proof::Found};
+use super::{Moment, faults::Faults, found::Found, ledger::Ledger, ledger::What, row::Proved};
 
 /// A start before the first one was measured.
 const FIRST_START: Duration = Duration::from_secs(1);
@@ -10,15 +10,17 @@ const FIRST_START: Duration = Duration::from_secs(1);
 /// Counts of a run.
 #[derive(Debug, Default)]
 pub struct Report {
-    pub idle: u64,
-    pub busy: u64,
-    pub starting: u64,
+    busy: u64,
+    idle: u64,
+    starting: u64,
+    stopping: u64,
     /// Of all kills, those after which there was no checkpoint yet.
     pub before_checkpoint: u64,
     /// Of all kills, those that left a checkpoint half written.
     pub in_checkpoint: u64,
     pub acknowledged: u64,
-    pub refused: Vec<(String, u64)>,
+    /// Refusals by problem.
+    pub refused: BTreeMap<String, u64>,
     pub unanswered: u64,
     pub repeated: u64,
     /// Of unanswered tasks under keys: not decided.
@@ -30,20 +32,33 @@ pub struct Report {
     /// Unanswered feedback that was stored, and that was not.
     feedback: (u64, u64),
     pub compared: u64,
-    pub starts: Vec<Duration>,
-    pub folds_from_zero: Vec<Duration>,
     events: u64,
+    pub proofs: Vec<Proved>,
     pub faults: Faults,
 }
 
 impl Report {
     pub fn kills(&self) -> u64 {
-        self.idle + self.busy + self.starting
+        self.idle + self.busy + self.starting + self.stopping
+    }
+
+    pub fn note_end(&mut self, moment: Moment) {
+        match moment {
+            Moment::Starting(_) => self.starting += 1,
+            Moment::Idle => self.idle += 1,
+            Moment::Busy(_) | Moment::InCheckpoint => self.busy += 1,
+            Moment::Stopping(_) => self.stopping += 1,
+            Moment::Stopped => {}
+        }
     }
 
     /// The median start so far.
     pub fn usual_start(&self) -> Duration {
-        median(&self.starts).unwrap_or(FIRST_START)
+        quantile(&self.starts(), 0.5).unwrap_or(FIRST_START)
+    }
+
+    fn starts(&self) -> Vec<Duration> {
+        self.proofs.iter().map(|proved| proved.start).collect()
     }
 
     /// Tells from the journal how far the requests had come that a kill cut off.
@@ -65,17 +80,13 @@ impl Report {
             }
         }
     }
-
-    pub fn take_counts(&mut self, ledger: &Ledger) {
-        self.acknowledged = ledger.acknowledged;
-        self.refused = ledger.refused.iter().map(|(problem, count)| (problem.clone(), *count)).collect();
-    }
 }
 
-fn median(times: &[Duration]) -> Option<Duration> {
-    let mut sorted = times.to_vec();
+fn quantile<T: Ord + Copy>(values: &[T], part: f64) -> Option<T> {
+    let mut sorted = values.to_vec();
     sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied()
+    let last = sorted.len().checked_sub(1)?;
+    sorted.get((part * last as f64).round() as usize).copied()
 }
 
 impl fmt::Display for Report {
@@ -85,6 +96,7 @@ impl fmt::Display for Report {
             ("  under load", self.busy),
             ("  idle", self.idle),
             ("  while it started", self.starting),
+            ("  while it stopped", self.stopping),
             ("  of these before the first checkpoint", self.before_checkpoint),
             ("  of these while a checkpoint was written", self.in_checkpoint),
             ("requests acknowledged", self.acknowledged),
@@ -108,12 +120,24 @@ impl fmt::Display for Report {
         for (problem, count) in &self.refused {
             writeln!(f, "{:<48}{count:>10}", format!("refused: {}", problem.rsplit(':').next().unwrap_or(problem)))?;
         }
-        for (what, times) in [("start", &self.starts), ("start without a checkpoint", &self.folds_from_zero)] {
-            if let (Some(median), Some(max)) = (median(times), times.iter().max()) {
-                let shown = format!("{:.2} / {:.2}", median.as_secs_f64(), max.as_secs_f64());
-                writeln!(f, "{:<48}{shown:>10}", format!("{what}, median / max (s)"))?;
-            }
-        }
+        let seconds = |time: Duration| format!("{:.2}", time.as_secs_f64());
+        writeln!(f, "{:<36}{:>22}", "", "median / 90 % / most")?;
+        spread(f, "start (s)", &self.starts(), seconds)?;
+        let from_zero: Vec<_> = self.proofs.iter().map(|proved| proved.from_zero).collect();
+        spread(f, "start on the journal alone (s)", &from_zero, seconds)?;
+        let tails: Vec<_> = self.proofs.iter().filter_map(|proved| Some(proved.tail?.events)).collect();
+        spread(f, "events read at a start", &tails, |events| events.to_string())?;
         write!(f, "{}", self.faults)
     }
+}
+
+/// Median, nine tenths and the most of some values.
+fn spread<T: Ord + Copy>(
+    f: &mut fmt::Formatter<'_>,
+    what: &str,
+    values: &[T],
+    show: impl Fn(T) -> String,
+) -> fmt::Result {
+    let parts = [0.5, 0.9, 1.0].map(|part| quantile(values, part).map(&show).unwrap_or_default());
+    writeln!(f, "{what:<36}{:>22}", parts.join(" / "))
 }

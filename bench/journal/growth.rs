@@ -14,11 +14,14 @@ pub fn bytes(journal: &Path) -> u64 {
     size("") + size("-wal")
 }
 
-/// What a round takes of a journal that nobody writes.
-pub fn measure(journal: &Path, rounds: u64) -> Value {
+/// What a round takes of a journal that nobody writes and that keeps so much of prompts.
+pub fn measure(journal: &Path, rounds: u64, prompts: &str) -> Value {
     let total = bytes(journal);
     let each = |bytes: u64| bytes as f64 / rounds as f64;
-    println!("\n{rounds} rounds through HTTP, memory of 1,000 entries, stopped: {:.0} bytes a round", each(total));
+    println!(
+        "\n{rounds} rounds through HTTP, prompts of 20 characters {prompts}, stopped: {:.0} bytes a round",
+        each(total)
+    );
     println!("{:<16}{:>12}{:>16}{:>16}{:>16}", "kind", "records", "packed", "embedding", "keys");
     let (mut kinds, mut known) = (vec![], 0);
     for (kind, count, packed, embedding, keys) in by_kind(journal) {

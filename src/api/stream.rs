@@ -2,7 +2,8 @@
 //!
 //! A line's answer is written as soon as its task is finished, or in input order with `?order=input`. A bad line
 //! answers with a problem under its line number and the stream goes on. While as many tasks are in flight as the
-//! limit allows, no more of the body is read, so a fast client is slowed to the pace of the workers.
+//! limit allows, no more of the body is read, so a fast client is slowed to the pace of the workers. When the daemon stops, the
+//! lines that it has read are answered, and the response ends.
 
 use axum::{
     body::{Body, Bytes},
@@ -47,7 +48,9 @@ pub(super) async fn run(State(state): State<ApiState>, request: axum::extract::R
     let Query(Options { order }) = Query::try_from_uri(request.uri())
         .map_err(|error| Problem::invalid_json(format!("query: {error}; the option is order=input|finished")))?;
     let concurrency = state.limits.stream_concurrency;
-    let lines = lines(request.into_body().into_data_stream(), state.limits.line_bytes_max);
+    // A stream may go on for ever; a daemon that stops reads no further, and answers what it has read.
+    let lines = lines(request.into_body().into_data_stream(), state.limits.line_bytes_max)
+        .take_until(state.stopping.clone().cancelled_owned());
     let answers = lines.map(move |(number, line)| {
         let state = state.clone();
         async move { one(&state, number, line).await }

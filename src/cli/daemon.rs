@@ -78,6 +78,7 @@ impl Daemon {
             opened => opened?,
         };
         bar.finish_and_clear();
+        data.remove_outdated();
         let state = ApiState {
             router,
             limits: ApiLimits {

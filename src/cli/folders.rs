@@ -12,6 +12,8 @@ use pointsman::memory::snapshot::SnapshotStore;
 
 /// The checkpoint's name in a data folder.
 pub(super) const CHECKPOINT: &str = "checkpoint.json";
+/// What the checkpoint took the place of.
+const OUTDATED: &str = "policy.state.json";
 
 /// The user's folders.
 pub(super) struct Folders {
@@ -99,6 +101,18 @@ impl DataFolder {
     /// What was learnt, so that a start is quick.
     pub(super) fn checkpoint(&self) -> PathBuf {
         self.path.join(CHECKPOINT)
+    }
+
+    /// Removes what earlier versions kept of what was learnt, once the checkpoint is there instead.
+    pub(super) fn remove_outdated(&self) {
+        let outdated = self.path.join(OUTDATED);
+        if !self.checkpoint().exists() || !outdated.exists() {
+            return;
+        }
+        match fs::remove_file(&outdated) {
+            Ok(()) => tracing::info!(file = %outdated.display(), "removed: the checkpoint took its place"),
+            Err(error) => tracing::warn!(%error, file = %outdated.display(), "an outdated file cannot be removed"),
+        }
     }
 
     /// The components that were handed in.

@@ -78,6 +78,9 @@ impl JournalError {
 
 impl From<sqlx::Error> for JournalError {
     fn from(error: sqlx::Error) -> Self {
+        if matches!(error, sqlx::Error::PoolClosed) {
+            return Self::Closed;
+        }
         let code = error.as_database_error().and_then(|db| db.code()).and_then(|code| code.parse::<u32>().ok());
         // SQLite's primary result codes; extended ones keep them in the low byte.
         match code.map(|code| code & 0xff) {

@@ -51,7 +51,13 @@ pub struct Journal {
     reader: JournalReader,
     closing: CancellationToken,
     // Guards the writer's handle, which the first `close` takes.
-    writer: Mutex<Option<JoinHandle<()>>>,
+    writer: Mutex<Option<Closing>>,
+}
+
+/// The writer, and what tells it that nobody reads any more.
+struct Closing {
+    writer: JoinHandle<()>,
+    unread: oneshot::Sender<()>,
 }
 
 impl Deref for Journal {
@@ -76,8 +82,9 @@ impl Journal {
         let (queue, appends) = mpsc::channel(QUEUE);
         let closing = CancellationToken::new();
         let writer = writer::Writer::new(options, connection, last_ms.unwrap_or(0), committed);
-        let writer = tokio::spawn(writer.run(appends, closing.clone()));
-        Ok(Self { queue, reader, closing, writer: Mutex::new(Some(writer)) })
+        let (unread, nobody_reads) = oneshot::channel();
+        let writer = tokio::spawn(writer.run(appends, closing.clone(), nobody_reads));
+        Ok(Self { queue, reader, closing, writer: Mutex::new(Some(Closing { writer, unread })) })
     }
 
     /// Appends events as one unit and returns what became of each, once durable.
@@ -106,15 +113,22 @@ impl Journal {
         Ok(connection.close().await?)
     }
 
-    /// Writes what was queued, then closes the file. Later appends fail with [`JournalError::Closed`].
-    pub async fn close(&self) {
+    /// Takes no more appends: later ones fail with [`JournalError::Closed`]. What was queued is still written and handed
+    /// on, and the journal can be read until it is closed.
+    pub fn seal(&self) {
         self.closing.cancel();
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(writer) = writer
-            && let Err(error) = writer.await
-        {
+    }
+
+    /// Seals the journal, ends reading, and closes the file, in which then all of it is.
+    pub async fn close(&self) {
+        self.seal();
+        // Only the last connection of all can take the write-ahead log away, and only one that writes.
+        self.reader.close_reader().await;
+        let closing = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Closing { writer, unread }) = closing else { return };
+        let _ = unread.send(());
+        if let Err(error) = writer.await {
             tracing::error!(%error, "the journal's writer panicked");
         }
-        self.reader.close_reader().await;
     }
 }

@@ -390,3 +390,66 @@ async fn the_last_restoration_of_memory_is_found_with_what_was_learnt_after_it()
     }
     assert_eq!(handed_on, (1..=10).collect::<Vec<_>>(), "the learner gets them in their place");
 }
+
+#[tokio::test]
+async fn a_closed_journal_is_one_file_also_while_another_program_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.sqlite");
+    let log = folder.path().join("journal.sqlite-wal");
+    let (journal, _learner) = open(&path).await;
+    journal.append(vec![new(&decided(1, None))]).await.unwrap();
+    assert_eq!(journal.after(0, 10).await.unwrap().len(), 1);
+    assert!(std::fs::metadata(&log).unwrap().len() > 0);
+    journal.close().await;
+    assert!(!log.exists());
+
+    let (journal, _learner) = open(&path).await;
+    let other = JournalReader::open(&path, MODEL).await.unwrap();
+    assert_eq!(other.after(0, 10).await.unwrap().len(), 1);
+    journal.append(vec![new(&decided(2, None))]).await.unwrap();
+    journal.close().await;
+    let copy = folder.path().join("copy.sqlite");
+    std::fs::copy(&path, &copy).unwrap();
+    let copied = JournalReader::open(&copy, MODEL).await.unwrap();
+    assert_eq!(copied.after(0, 10).await.unwrap().len(), 2);
+    assert_eq!(other.after(0, 10).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_sealed_journal_takes_nothing_more_and_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, mut to_learn) = open(&folder.path().join("journal.sqlite")).await;
+    journal.append(vec![new(&decided(1, None))]).await.unwrap();
+    journal.seal();
+    assert!(to_learn.recv().await.is_some());
+    assert!(to_learn.recv().await.is_none());
+    assert!(matches!(journal.append(vec![new(&decided(2, None))]).await, Err(JournalError::Closed)));
+    assert_eq!(journal.after(0, 10).await.unwrap().len(), 1);
+    journal.close().await;
+    assert!(matches!(journal.after(0, 10).await, Err(JournalError::Closed)));
+}
+
+#[tokio::test]
+async fn a_clock_that_was_put_back_does_not_turn_the_journals_time_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.sqlite");
+    let (journal, _learner) = open(&path).await;
+    journal.close().await;
+    // The last event is of tomorrow.
+    let tomorrow = now_ms() + 24 * 3_600_000;
+    let options = schema::options(&path, Synchronous::Normal);
+    let connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    let (committed, mut learner) = mpsc::channel(10);
+    let (queue, appends) = mpsc::channel(10);
+    let (done, answer) = tokio::sync::oneshot::channel();
+    let events = vec![new(&decided(1, None))];
+    let rows = events.iter().map(|event| writer::Row::of(event).unwrap()).collect();
+    queue.send(writer::Append { events, rows, done }).await.unwrap();
+    drop(queue);
+    let (_, nobody_reads) = tokio::sync::oneshot::channel();
+    let writer = writer::Writer::new(options, connection, tomorrow, committed);
+    writer.run(appends, Default::default(), nobody_reads).await;
+    assert!(matches!(answer.await.unwrap().unwrap()[..], [Appended::Stored { .. }]));
+    assert_eq!(learner.recv().await.unwrap().at_ms, tomorrow);
+    assert_eq!(open(&path).await.0.after(0, 10).await.unwrap()[0].at_ms, tomorrow);
+}

@@ -6,7 +6,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sqlx::{
-    ConnectOptions, Connection, QueryBuilder, Sqlite, SqliteConnection, query_builder::Separated,
+    AssertSqlSafe, ConnectOptions, Connection, QueryBuilder, Sqlite, SqliteConnection, query_builder::Separated,
     sqlite::SqliteConnectOptions,
 };
 use tokio::sync::{mpsc, oneshot};
@@ -21,6 +21,8 @@ use super::{
 const GROUP_MAX: usize = 512;
 /// A clock that goes back by more than this is worth a word, in milliseconds.
 const STEP_MS: i64 = 1_000;
+/// How long closing waits for another program that reads, in milliseconds.
+const SETTLE_MS: u32 = 1_000;
 
 /// Rows of one statement.
 const CHUNKS: [usize; 4] = [64, 16, 4, 1];
@@ -114,8 +116,14 @@ impl Writer {
         Self { options, connection: Some(connection), last_ms, stepped_back: false, committed }
     }
 
-    /// Runs until it is told to close, or every sender is gone; what was queued before is still written.
-    pub async fn run(mut self, mut appends: mpsc::Receiver<Append>, closing: CancellationToken) {
+    /// Runs until it is told to close, or every sender is gone; what was queued before is still written. Then waits until
+    /// nobody reads, and closes the file.
+    pub async fn run(
+        mut self,
+        mut appends: mpsc::Receiver<Append>,
+        closing: CancellationToken,
+        nobody_reads: oneshot::Receiver<()>,
+    ) {
         let mut group = Vec::with_capacity(GROUP_MAX);
         loop {
             let taken = tokio::select! {
@@ -143,10 +151,12 @@ impl Writer {
                 let _ = append.done.send(answer);
             }
         }
-        if let Some(open) = self.connection
-            && let Err(error) = open.close().await
-        {
-            tracing::warn!(%error, "the journal did not close cleanly");
+        let Self { options, connection, committed, .. } = self;
+        // The learner, who reads, ends once it has learnt the last of them.
+        drop(committed);
+        let _ = nobody_reads.await;
+        if let Err(error) = settle_and_close(&options, connection).await {
+            tracing::warn!(%error, "the journal did not close cleanly; what was acknowledged is in it and in its write-ahead log");
         }
     }
 
@@ -179,6 +189,24 @@ async fn write_or_reconnect(
         *connection = Some(open);
     }
     written
+}
+
+/// Moves what is in the write-ahead log into the file, so that the file alone is the journal, and closes it.
+async fn settle_and_close(
+    options: &SqliteConnectOptions,
+    connection: Option<SqliteConnection>,
+) -> Result<(), JournalError> {
+    let mut open = match connection {
+        Some(open) => open,
+        None => options.connect().await?,
+    };
+    // Closing does this as well, but not while another program has the file open.
+    sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA busy_timeout = {SETTLE_MS}"))).execute(&mut open).await?;
+    let is_read: bool = sqlx::query_scalar("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&mut open).await?;
+    if is_read {
+        tracing::warn!("another program reads the journal, so its write-ahead log stays: copy both files or none");
+    }
+    Ok(open.close().await?)
 }
 
 async fn hand_on(events: Vec<NewEvent>, results: &[Appended], at_ms: i64, committed: &mpsc::Sender<Committed>) {

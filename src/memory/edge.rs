@@ -7,26 +7,25 @@
 //! What can go wrong: the folder is another process's, damaged, made for another model, or its disk is full.
 
 use std::{
-    fs::{self, File},
-    io::{self, Write},
+    fs,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use arc_swap::ArcSwap;
-use serde::{Deserialize, Serialize};
 
 use super::{
-    Entries, Entry, Filter, Held, Memory, MemoryError, Shape, in_batches, pages, ranked,
-    shard::{Shard, corrupt, room},
+    Entries, Entry, Filter, Held, Memory, MemoryError, Shape, in_batches,
+    marker::Marker,
+    pages, ranked,
+    ring::Ring,
+    shard::{Shard, corrupt},
 };
 use crate::round::{Embedding, Neighbour};
 
-const MARKER: &str = "ring.json";
-const FORMAT: u32 = 2;
 /// Starts the names of the shards' folders.
 const SHARD: &str = "shard-";
 /// Entries written or read in one step.
@@ -34,28 +33,48 @@ const BATCH: usize = 512;
 /// The shard never shortens its log; past this the ring moves to a fresh shard, which takes about a second.
 const LOG_BYTES_MAX: u64 = 1 << 29;
 
-/// `ring.json`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Marker {
-    format: u32,
-    #[serde(flatten)]
-    shape: Shape,
-    #[serde(default)]
-    origin: Option<String>,
-    /// The number in the name of the shard's folder.
-    shard: u64,
-    /// Everything below this number is on the disk.
-    flushed: u64,
-}
-
 /// A ring of entries in a folder, owned by this process alone.
 pub struct EdgeMemory {
     folder: PathBuf,
     shape: Shape,
-    shard: ArcSwap<Shard>,
+    stored: ArcSwap<Stored>,
     next_seq: AtomicU64,
     // Guards the marker, and with it the right to write: one writer at a time.
     marker: Mutex<Marker>,
+}
+
+/// The entries: on the disk, and in RAM what recall needs of them.
+struct Stored {
+    shard: Shard,
+    // Guards the ring: recall reads it, the one writer replaces slots.
+    ring: RwLock<Ring>,
+}
+
+impl Stored {
+    fn new(shard: Shard, ring: Ring) -> Self {
+        Self { shard, ring: RwLock::new(ring) }
+    }
+
+    /// A shard that was opened, up to `next_seq`, with its entries read.
+    fn read(shard: Shard, shape: &Shape, next_seq: u64) -> Result<Self, MemoryError> {
+        let mut ring = Ring::new(shape.cap, shape.dimension);
+        for entry in pages(0, BATCH, |from, n| scan(&shard, shape.cap, next_seq, from, n)) {
+            let (seq, entry) = entry?;
+            ring.put(seq, &entry)?;
+        }
+        Ok(Self::new(shard, ring))
+    }
+
+    fn put(&self, cap: u64, entries: &[(u64, &Entry)]) -> Result<(), MemoryError> {
+        self.shard.upsert(cap, entries.iter().copied())?;
+        let mut ring = self.ring.write().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().try_for_each(|(seq, entry)| ring.put(*seq, entry))
+    }
+
+    fn query(&self, embeddings: &[Embedding], k: usize, min_similarity: f32) -> Vec<Vec<Neighbour>> {
+        let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+        ring.query(embeddings, k, min_similarity)
+    }
 }
 
 impl EdgeMemory {
@@ -63,7 +82,7 @@ impl EdgeMemory {
     /// one of another model is refused.
     pub fn open(folder: &Path, shape: &Shape) -> Result<Self, MemoryError> {
         let wanted = Shape { cap: shape.cap.max(1), ..shape.clone() };
-        let Some(marker) = read_marker(folder)? else {
+        let Some(marker) = Marker::read(folder)? else {
             return Self::create(folder, wanted);
         };
         if !marker.shape.is_comparable(&wanted) {
@@ -75,7 +94,7 @@ impl EdgeMemory {
         let memory = Self {
             folder: folder.into(),
             shape: marker.shape.clone(),
-            shard: ArcSwap::from_pointee(shard),
+            stored: ArcSwap::from_pointee(Stored::read(shard, &marker.shape, marker.flushed)?),
             next_seq: AtomicU64::new(marker.flushed),
             marker: Mutex::new(marker),
         };
@@ -89,20 +108,21 @@ impl EdgeMemory {
 
     /// What the ring in `folder` is made for; nothing where there is none.
     pub fn shape_of(folder: &Path) -> Result<Option<Shape>, MemoryError> {
-        Ok(read_marker(folder)?.map(|marker| marker.shape))
+        Ok(Marker::read(folder)?.map(|marker| marker.shape))
     }
 
     fn create(folder: &Path, shape: Shape) -> Result<Self, MemoryError> {
         fs::create_dir_all(folder).map_err(|error| corrupt(folder, &error))?;
-        let marker = Marker { format: FORMAT, shape: shape.clone(), origin: None, shard: 0, flushed: 0 };
+        let marker = Marker::first(shape.clone());
         remove_others(folder, u64::MAX);
         let shard = Shard::create(&shard_folder(folder, marker.shard), shape.dimension)?;
         shard.flush()?;
-        write_marker(folder, &marker)?;
+        marker.write(folder)?;
+        let ring = Ring::new(shape.cap, shape.dimension);
         Ok(Self {
             folder: folder.into(),
             shape,
-            shard: ArcSwap::from_pointee(shard),
+            stored: ArcSwap::from_pointee(Stored::new(shard, ring)),
             next_seq: AtomicU64::new(0),
             marker: Mutex::new(marker),
         })
@@ -122,8 +142,8 @@ impl EdgeMemory {
         let mut marker = self.writing();
         let (origin, cap) = (marker.origin.clone(), marker.shape.cap);
         let next_seq = self.next_seq.load(Ordering::Acquire);
-        let shard = self.shard.load_full();
-        let mut entries = pages(0, BATCH, |from, n| scan(&shard, cap, next_seq, from, n));
+        let stored = self.stored.load_full();
+        let mut entries = pages(0, BATCH, |from, n| scan(&stored.shard, cap, next_seq, from, n));
         self.refill(&mut marker, origin.as_deref(), next_seq, &mut entries)
     }
 
@@ -147,17 +167,17 @@ impl EdgeMemory {
         if folder.exists() {
             fs::remove_dir_all(&folder).map_err(|error| corrupt(&folder, &error))?;
         }
-        let shard = Shard::create(&folder, self.shape.dimension)?;
-        let cap = self.shape.cap;
-        let write = |batch: &[(u64, &Entry)]| shard.upsert(cap, batch.iter().copied());
-        let filled = in_batches(entries, &self.shape, next_seq, BATCH, write).and_then(|()| shard.flush());
-        if let Err(error) = filled.and_then(|()| write_marker(&self.folder, &fresh)) {
-            shard.retire();
+        let Shape { cap, dimension, .. } = self.shape;
+        let stored = Stored::new(Shard::create(&folder, dimension)?, Ring::new(cap, dimension));
+        let write = |batch: &[(u64, &Entry)]| stored.put(cap, batch);
+        let filled = in_batches(entries, &self.shape, next_seq, BATCH, write).and_then(|()| stored.shard.flush());
+        if let Err(error) = filled.and_then(|()| fresh.write(&self.folder)) {
+            stored.shard.retire();
             return Err(error);
         }
         *marker = fresh;
         self.next_seq.store(next_seq, Ordering::Release);
-        self.shard.swap(Arc::new(shard)).retire();
+        self.stored.swap(Arc::new(stored)).shard.retire();
         Ok(())
     }
 
@@ -174,8 +194,8 @@ impl Memory for EdgeMemory {
         let end = first_seq + entries.len() as u64;
         let next_seq = self.next_seq.load(Ordering::Acquire).max(end);
         // What the ring has forgotten by now must not come back.
-        let kept = (first_seq..).zip(entries).filter(|(seq, _)| seq + cap >= next_seq);
-        self.shard.load().upsert(cap, kept)?;
+        let kept: Vec<_> = (first_seq..).zip(entries).filter(|(seq, _)| seq + cap >= next_seq).collect();
+        self.stored.load().put(cap, &kept)?;
         self.next_seq.store(next_seq, Ordering::Release);
         Ok(())
     }
@@ -188,16 +208,37 @@ impl Memory for EdgeMemory {
         filter: &Filter,
     ) -> Result<Vec<Neighbour>, MemoryError> {
         self.shape.check(embedding)?;
-        Ok(ranked(self.shard.load_full().query(embedding, k, filter)?, min_similarity))
+        let stored = self.stored.load_full();
+        if *filter == Filter::default() {
+            let answers = stored.query(std::slice::from_ref(embedding), k, min_similarity);
+            return Ok(answers.into_iter().flatten().collect());
+        }
+        Ok(ranked(stored.shard.query(embedding, k, filter)?, min_similarity))
+    }
+
+    fn query_all(
+        &self,
+        embeddings: &[Embedding],
+        k: usize,
+        min_similarity: f32,
+    ) -> Vec<Result<Vec<Neighbour>, MemoryError>> {
+        if embeddings.iter().all(|embedding| self.shape.check(embedding).is_ok()) {
+            return self.stored.load_full().query(embeddings, k, min_similarity).into_iter().map(Ok).collect();
+        }
+        embeddings.iter().map(|embedding| self.query(embedding, k, min_similarity, &Filter::default())).collect()
+    }
+
+    fn shares_passes(&self) -> bool {
+        true
     }
 
     fn scan(&self, from: u64, n: usize) -> Result<Vec<(u64, Entry)>, MemoryError> {
-        scan(&self.shard.load_full(), self.shape.cap, self.next_seq.load(Ordering::Acquire), from, n)
+        scan(&self.stored.load_full().shard, self.shape.cap, self.next_seq.load(Ordering::Acquire), from, n)
     }
 
     fn held(&self) -> Result<Held, MemoryError> {
         let marker = self.writing();
-        let count = self.shard.load().count()?;
+        let count = self.stored.load().shard.count()?;
         Ok(Held { next_seq: self.next_seq.load(Ordering::Acquire), count, origin: marker.origin.clone() })
     }
 
@@ -205,14 +246,14 @@ impl Memory for EdgeMemory {
         {
             let mut marker = self.writing();
             let flushed = self.next_seq.load(Ordering::Acquire);
-            let shard = self.shard.load_full();
-            shard.flush()?;
+            let stored = self.stored.load_full();
+            stored.shard.flush()?;
             if flushed != marker.flushed {
                 let fresh = Marker { flushed, ..marker.clone() };
-                write_marker(&self.folder, &fresh)?;
+                fresh.write(&self.folder)?;
                 *marker = fresh;
             }
-            if shard.log_bytes() <= LOG_BYTES_MAX {
+            if stored.shard.log_bytes() <= LOG_BYTES_MAX {
                 return Ok(());
             }
         }
@@ -241,35 +282,6 @@ fn scan(shard: &Shard, cap: u64, next_seq: u64, from: u64, n: usize) -> Result<V
 
 fn shard_folder(folder: &Path, shard: u64) -> PathBuf {
     folder.join(format!("{SHARD}{shard}"))
-}
-
-fn read_marker(folder: &Path) -> Result<Option<Marker>, MemoryError> {
-    let bytes = match fs::read(folder.join(MARKER)) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(corrupt(folder, &error)),
-    };
-    let marker: Marker = serde_json::from_slice(&bytes).map_err(|error| corrupt(folder, &error))?;
-    if marker.format != FORMAT {
-        let reason = format!("{MARKER} has format {}, this version reads {FORMAT}", marker.format);
-        return Err(corrupt(folder, &reason));
-    }
-    Ok(Some(marker))
-}
-
-/// Renamed into place and flushed, so that a crash leaves the old marker or the new one.
-fn write_marker(folder: &Path, marker: &Marker) -> Result<(), MemoryError> {
-    room(folder)?;
-    let bytes = serde_json::to_vec(marker).map_err(|error| MemoryError::Other(error.to_string()))?;
-    let temporary = folder.join("ring.json.part");
-    let write = || {
-        let mut file = File::create(&temporary)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, folder.join(MARKER))?;
-        File::open(folder)?.sync_all()
-    };
-    write().map_err(|error: io::Error| MemoryError::Other(format!("cannot write {}: {error}", folder.display())))
 }
 
 /// Removes the shards that a crash left beside the one that counts.

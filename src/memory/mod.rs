@@ -6,7 +6,10 @@
 //! while a slot is overwritten.
 
 mod edge;
+mod marker;
 mod payload;
+mod recall;
+mod ring;
 mod scan;
 mod server;
 mod shard;
@@ -21,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::round::{ArmId, Domain, Embedding, Neighbour, TaskId, TriedArm};
 
 pub use edge::EdgeMemory;
+pub use recall::Recaller;
 pub use scan::ScanMemory;
 pub use server::{ApiKey, ServerMemory, ServerSettings};
 pub use writer::{EntryIterator, Level, MemoryWriter, Source};
@@ -122,6 +126,21 @@ pub trait Memory: Send + Sync {
         min_similarity: f32,
         filter: &Filter,
     ) -> Result<Vec<Neighbour>, MemoryError>;
+
+    /// The answers of [`Memory::query`] without a filter to several queries, in their order.
+    fn query_all(
+        &self,
+        embeddings: &[Embedding],
+        k: usize,
+        min_similarity: f32,
+    ) -> Vec<Result<Vec<Neighbour>, MemoryError>> {
+        embeddings.iter().map(|embedding| self.query(embedding, k, min_similarity, &Filter::default())).collect()
+    }
+
+    /// Whether [`Memory::query_all`] costs less than its queries one by one.
+    fn shares_passes(&self) -> bool {
+        false
+    }
 
     /// The at most `n` entries with the lowest sequence numbers from `from` on, in order; empty at the end. An entry
     /// that is overwritten meanwhile may be left out.

@@ -78,6 +78,22 @@ fn embeddings_of_a_real_length_come_back_bit_for_bit() {
 }
 
 #[test]
+fn recall_from_ram_is_that_of_the_shard() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = EdgeMemory::open(folder.path(), &Shape { cap: 300, ..shape() }).unwrap();
+    let even = Filter { domain: entry(0).domain.into(), arm: None };
+    // All in one domain: asking for it changes nothing but who answers.
+    memory.put(0, &(0..500).map(|n| Entry { domain: entry(0).domain, ..entry(n) }).collect::<Vec<_>>()).unwrap();
+    let asked: Vec<_> = (450..550).map(|n| entry(n).embedding).collect();
+    for (embedding, answer) in asked.iter().zip(memory.query_all(&asked, RECALL_K, 0.0)) {
+        let answer = answer.unwrap();
+        assert_eq!(answer.len(), RECALL_K);
+        assert_eq!(answer, memory.query(embedding, RECALL_K, 0.0, &even).unwrap());
+        assert_eq!(answer, memory.query(embedding, RECALL_K, 0.0, &Filter::default()).unwrap());
+    }
+}
+
+#[test]
 fn another_cap_keeps_the_newest_entries_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let memory = open(folder.path());

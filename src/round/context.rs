@@ -31,12 +31,17 @@ impl Embedding {
 
     /// Cosine similarity in [-1, 1]; 0 when the dimensions differ.
     pub fn cosine(&self, other: &Self) -> f32 {
-        if self.0.len() != other.0.len() {
+        self.cosine_with(&other.0)
+    }
+
+    /// The same with the coordinates of an embedding.
+    pub(crate) fn cosine_with(&self, other: &[f32]) -> f32 {
+        if self.0.len() != other.len() {
             return 0.0;
         }
         // Sixteen sums side by side, which the processor adds at once; always in this order, so always the same bits.
         let mut lanes = [0.0_f32; 16];
-        let (ours, theirs) = (self.0.chunks_exact(16), other.0.chunks_exact(16));
+        let (ours, theirs) = (self.0.chunks_exact(16), other.chunks_exact(16));
         let rest: f32 = ours.remainder().iter().zip(theirs.remainder()).map(|(a, b)| a * b).sum();
         for (ours, theirs) in ours.zip(theirs) {
             for (lane, (a, b)) in lanes.iter_mut().zip(ours.iter().zip(theirs)) {

@@ -9,14 +9,12 @@ use std::{
 use super::{
     Router, RouterError, RouterSettings,
     draw::{Deciding, Drawn, draw},
-    run_blocking,
 };
 use crate::{
     action::policy::observe,
     arms::Selection,
     context::chat::essence,
     journal::{Appended, Decided, NewEvent, Observed, now_ms},
-    memory::{Filter, MIN_SIMILARITY, RECALL_K},
     round::{
         ArmId, Candidate, Context, DecisionId, Domain, Embedding, Neighbour, Reason, Recall, RewardWeights, Taken,
         Task, TenantId,
@@ -103,17 +101,15 @@ impl Router {
     /// Similar past tasks. Without memory there are none, and the decision says why.
     async fn recall(&self, embedding: &Embedding) -> (Vec<Neighbour>, Recall) {
         let started = Instant::now();
-        let (memory, query) = (Arc::clone(&self.memory), embedding.clone());
-        let recalled = run_blocking(move || memory.query(&query, RECALL_K, MIN_SIMILARITY, &Filter::default())).await;
+        let recalled = self.recaller.recall(embedding).await;
         observe_stage(Stage::Recall, started.elapsed());
         let reason = match recalled {
-            Ok(Ok(neighbours)) => {
+            Ok(neighbours) => {
                 if self.recall_failing.swap(false, Ordering::Relaxed) {
                     tracing::info!("recall answers again");
                 }
                 return (neighbours, Recall::Ok);
             }
-            Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
         metrics::counter!(Metric::RecallUnavailable.name()).increment(1);

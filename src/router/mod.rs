@@ -58,7 +58,7 @@ use crate::{
     context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
     journal::{Appended, Event, Journal, Keeping, NewEvent, Stored},
-    memory::{Memory, MemoryWriter, Shape, snapshot::SnapshotStore},
+    memory::{Memory, MemoryWriter, Recaller, Shape, snapshot::SnapshotStore},
     regret::{RegretReport, Tracker},
     round::{DecisionId, Domain, Feedback, IdempotencyKey, Outcome, PolicyRef, RewardWeights, SessionId, Taken, Task},
     telemetry::{Events, Stage, observe_stage},
@@ -129,6 +129,7 @@ enum Claim {
 pub struct Router {
     embedder: EmbeddingPool,
     memory: Arc<dyn Memory>,
+    recaller: Arc<Recaller>,
     memory_shape: Shape,
     memory_writer: Arc<MemoryWriter>,
     snapshots: Arc<SnapshotStore>,
@@ -309,15 +310,16 @@ impl Router {
             Ok(()) => 0,
             Err(_) => self.rounds.len(),
         };
-        self.journal.close().await;
+        self.journal.seal();
         let learner = self.learner.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(learner) = learner
             && !tokio::task::spawn_blocking(move || learner.join()).await.is_ok_and(|joined| joined.is_ok())
         {
             tracing::error!("the learner panicked");
         }
-        let memory = Arc::clone(&self.memory_writer);
-        if run_blocking(move || memory.close()).await.is_err() {
+        self.journal.close().await;
+        let (recaller, memory) = (Arc::clone(&self.recaller), Arc::clone(&self.memory_writer));
+        if run_blocking(move || (recaller.close(), memory.close())).await.is_err() {
             tracing::error!("memory was not flushed; the journal has its entries");
         }
         cut_off

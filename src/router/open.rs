@@ -39,7 +39,7 @@ use crate::{
     context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
     journal::{Decided, Journal, JournalSettings, Keeping, Synchronous},
-    memory::{Held, Memory, MemoryError, MemoryWriter, Shape, snapshot::SnapshotStore},
+    memory::{Held, Memory, MemoryError, MemoryWriter, Recaller, Shape, snapshot::SnapshotStore},
     round::{Domain, Kept, RewardWeights, TenantId},
     telemetry::Events,
 };
@@ -221,10 +221,12 @@ impl Router {
             .name("learner".into())
             .spawn(move || learner.run(to_learn))
             .map_err(|error| RouterError::Internal(format!("cannot start the learner: {error}")))?;
+        let recaller = Arc::new(Recaller::start(Arc::clone(&memory))?);
         let router = Self {
             embedder,
             memory,
             memory_shape,
+            recaller,
             memory_writer: writer,
             snapshots,
             restoring: tokio::sync::Mutex::default(),

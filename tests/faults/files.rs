@@ -86,3 +86,19 @@ async fn after_a_clean_stop_the_journal_is_one_file() {
     }
     row("clean stop", "the journal is one file, no log beside it");
 }
+
+#[tokio::test]
+async fn what_earlier_versions_kept_is_removed_once_the_checkpoint_is_there() {
+    let mut site = Site::new();
+    let outdated = site.data("policy.state.json");
+    fs::create_dir(site.path().join("data")).unwrap();
+    fs::write(&outdated, "{}").unwrap();
+    let daemon = site.start().unwrap();
+    assert!(outdated.exists(), "nothing takes its place yet");
+    site.work(&daemon, 0..5).await;
+    assert!(daemon.stop().success());
+    let daemon = site.start().unwrap();
+    assert!(!outdated.exists());
+    site.assert_all_there(&daemon).await;
+    row("policy.state.json of an earlier version", "removed at the first start with a checkpoint");
+}

@@ -1,0 +1,246 @@
+//! The embedded ring's vectors in RAM, as one matrix, with what a hit tells: recall reads neither disk nor JSON.
+//!
+//! What bounds a scan is reading the matrix, so queries that wait together share one pass over it. The pass adds in the
+//! order that suits the processor, and its scores only choose: whatever could be among the best is scored again by
+//! [`Embedding::cosine`], so an answer is the same bits whatever the processor and whoever asks at the same time.
+//!
+//! Why nothing is missed: a sum of n products of two vectors of unit length, in any order and with or without fused
+//! steps, is off by at most n u / (1 - n u) with u = 2^-24 (Higham, Accuracy and Stability of Numerical Algorithms, 2002,
+//! section 3.1). Two such sums differ by at most [`off_by_max`]. Where k rows have a score of `s` or more in the pass, their
+//! cosine is at least `s - off_by_max`, so a row below `s - 2 off_by_max` cannot be one of the k.
+
+use ndarray::{Array2, ArrayView2};
+
+use super::{Entry, MemoryError};
+use crate::round::{Embedding, Neighbour, TaskId, TriedArm};
+
+/// Rows that stay in the processor's cache while all queries are scored against them.
+const BLOCK: usize = 64;
+/// From so many queries on a product of matrices is quicker than one of vectors after the other; rows of one such product.
+const MANY: usize = 8;
+const ROWS: usize = 1_024;
+/// Sums side by side.
+const LANES: usize = 16;
+
+/// A ring of vectors; slot `seq % cap` holds entry `seq`.
+pub(super) struct Ring {
+    cap: u64,
+    dimension: usize,
+    vectors: Vec<f32>,
+    rows: Vec<Option<Row>>,
+}
+
+/// What stands beside a vector.
+struct Row {
+    seq: u64,
+    task_id: TaskId,
+    outcomes: Vec<TriedArm>,
+}
+
+impl Ring {
+    /// An empty ring of `cap` slots, at least one.
+    pub fn new(cap: u64, dimension: usize) -> Self {
+        Self { cap, dimension, vectors: vec![], rows: vec![] }
+    }
+
+    /// Takes an entry into its slot, unless that holds a newer one. Its embedding is of the ring's dimension.
+    pub fn put(&mut self, seq: u64, entry: &Entry) -> Result<(), MemoryError> {
+        let slot = usize::try_from(seq % self.cap).map_err(|error| MemoryError::Invalid(error.to_string()))?;
+        if self.rows.len() <= slot {
+            self.grow(slot + 1);
+        }
+        if self.rows[slot].as_ref().is_none_or(|held| held.seq <= seq) {
+            let place = slot * self.dimension;
+            self.vectors[place..place + self.dimension].copy_from_slice(entry.embedding.as_slice());
+            self.rows[slot] = Some(Row { seq, task_id: entry.task_id.clone(), outcomes: entry.outcomes.clone() });
+        }
+        Ok(())
+    }
+
+    fn grow(&mut self, slots: usize) {
+        if self.rows.capacity() < slots {
+            // No room above the cap, as a vector that doubles by itself would take.
+            let room = usize::try_from(self.cap).unwrap_or(usize::MAX).min(slots.saturating_mul(2)).max(slots);
+            self.rows.reserve_exact(room - self.rows.len());
+            self.vectors.reserve_exact(room * self.dimension - self.vectors.len());
+        }
+        self.rows.resize_with(slots, || None);
+        // No number, so that the score of an empty slot is none and is never among the best.
+        self.vectors.resize(slots * self.dimension, f32::NAN);
+    }
+
+    /// The answers to some queries, each of the ring's dimension, in their order.
+    pub fn query(&self, embeddings: &[Embedding], k: usize, min_similarity: f32) -> Vec<Vec<Neighbour>> {
+        let off_by = off_by_max(self.dimension);
+        let mut best: Vec<Best> = embeddings.iter().map(|_| Best::new(k, min_similarity, off_by)).collect();
+        if embeddings.len() < MANY {
+            self.score_each(embeddings, &mut best);
+        } else {
+            self.score_together(embeddings, &mut best);
+        }
+        embeddings.iter().zip(best).map(|(embedding, best)| self.exactly(embedding, best, k, min_similarity)).collect()
+    }
+
+    fn score_each(&self, embeddings: &[Embedding], best: &mut [Best]) {
+        for (first, rows) in (0..).step_by(BLOCK).zip(self.vectors.chunks(BLOCK * self.dimension)) {
+            for (embedding, best) in embeddings.iter().zip(best.iter_mut()) {
+                for (slot, row) in (first..).zip(rows.chunks_exact(self.dimension)) {
+                    best.offer(product(row, embedding.as_slice()), slot);
+                }
+            }
+        }
+    }
+
+    fn score_together(&self, embeddings: &[Embedding], best: &mut [Best]) {
+        let queries = embeddings.iter().flat_map(Embedding::as_slice).copied().collect();
+        let queries = Array2::from_shape_vec((embeddings.len(), self.dimension), queries).expect("all are that long");
+        for (first, rows) in (0..).step_by(ROWS).zip(self.vectors.chunks(ROWS * self.dimension)) {
+            let rows = ArrayView2::from_shape((rows.len() / self.dimension, self.dimension), rows);
+            let scores = queries.dot(&rows.expect("a block is whole rows").t());
+            for (scores, best) in scores.rows().into_iter().zip(best.iter_mut()) {
+                for (slot, score) in (first..).zip(scores) {
+                    best.offer(*score, slot);
+                }
+            }
+        }
+    }
+
+    /// The best of the chosen rows, by their cosine.
+    fn exactly(&self, embedding: &Embedding, best: Best, k: usize, min_similarity: f32) -> Vec<Neighbour> {
+        let similar = |slot: usize| {
+            let row = self.rows[slot].as_ref()?;
+            Some((embedding.cosine_with(self.vector(slot)), row))
+                .filter(|(similarity, _)| *similarity >= min_similarity)
+        };
+        let mut found: Vec<(f32, &Row)> = best.found.into_iter().filter_map(|(_, slot)| similar(slot)).collect();
+        let order = |a: &(f32, &Row), b: &(f32, &Row)| b.0.total_cmp(&a.0).then(b.1.seq.cmp(&a.1.seq));
+        if found.len() > k && k > 0 {
+            found.select_nth_unstable_by(k - 1, order);
+        }
+        found.truncate(k);
+        found.sort_unstable_by(order);
+        found.into_iter().map(|(similarity, row)| row.as_neighbour(similarity)).collect()
+    }
+
+    fn vector(&self, slot: usize) -> &[f32] {
+        &self.vectors[slot * self.dimension..(slot + 1) * self.dimension]
+    }
+}
+
+impl Row {
+    fn as_neighbour(&self, similarity: f32) -> Neighbour {
+        Neighbour { seq: self.seq, task_id: self.task_id.clone(), similarity, outcomes: self.outcomes.clone() }
+    }
+}
+
+/// How far a score of the pass and a cosine are apart at most. Lengths may be off by 1e-5 each, for which the second part is
+/// more than enough; it also keeps scores that only rounding puts above 1, where a cosine ends, together.
+fn off_by_max(dimension: usize) -> f32 {
+    (dimension + 256) as f32 * f32::EPSILON
+}
+
+/// The rows that may be among the best `k` for one query.
+struct Best {
+    k: usize,
+    off_by: f32,
+    /// What is below cannot be.
+    floor: f32,
+    found: Vec<(f32, usize)>,
+    /// How many are found before the floor is raised.
+    full: usize,
+}
+
+impl Best {
+    fn new(k: usize, min_similarity: f32, off_by: f32) -> Self {
+        let floor = if k == 0 { f32::INFINITY } else { min_similarity - off_by };
+        Self { k, off_by, floor, found: vec![], full: 4 * k }
+    }
+
+    fn offer(&mut self, score: f32, slot: usize) {
+        if score >= self.floor {
+            self.found.push((score, slot));
+            if self.found.len() >= self.full {
+                self.raise();
+            }
+        }
+    }
+
+    fn raise(&mut self) {
+        let (_, (kth, _), _) = self.found.select_nth_unstable_by(self.k - 1, |a, b| b.0.total_cmp(&a.0));
+        self.floor = self.floor.max(*kth - 2.0 * self.off_by);
+        let floor = self.floor;
+        self.found.retain(|(score, _)| *score >= floor);
+        // Many may be alike; they are not looked through again for each one more.
+        self.full = (2 * self.found.len()).max(4 * self.k);
+    }
+}
+
+/// The product of two vectors of one length, added in an order that the compiler makes wide.
+fn product(ours: &[f32], theirs: &[f32]) -> f32 {
+    let ((ours, our_rest), (theirs, their_rest)) = (ours.as_chunks::<LANES>(), theirs.as_chunks::<LANES>());
+    let mut lanes = [0.0_f32; LANES];
+    for (ours, theirs) in ours.iter().zip(theirs) {
+        for (lane, (a, b)) in lanes.iter_mut().zip(ours.iter().zip(theirs)) {
+            *lane += a * b;
+        }
+    }
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] += lanes[lane + width];
+        }
+        width /= 2;
+    }
+    lanes[0] + our_rest.iter().zip(their_rest).map(|(a, b)| a * b).sum::<f32>()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{
+        super::{Filter, Memory, ScanMemory, entry_for_tests},
+        *,
+    };
+
+    /// A vector of a family: members of one are alike but for their last bits.
+    fn vector(family: u64, member: u8, dimension: usize) -> Embedding {
+        let mut bytes = vec![0; dimension];
+        blake3::Hasher::new().update(&family.to_le_bytes()).finalize_xof().fill(&mut bytes);
+        let mut vector: Vec<f32> = bytes.iter().map(|byte| f32::from(*byte) - 100.5).collect();
+        vector[0] = f32::from_bits(vector[0].to_bits() + u32::from(member));
+        Embedding::new(vector).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn answers_are_those_of_an_exact_scan_whoever_asks_at_the_same_time(
+            dimension in 1_usize..70,
+            cap in 1_u64..400,
+            put in prop::collection::vec((0_u64..12, 0_u8..4, 0_u64..3), 0..500),
+            asked in prop::collection::vec((0_u64..14, 0_u8..4), 1..20),
+            k in 0_usize..20,
+            min_similarity in -1.0_f32..1.0,
+        ) {
+            let (mut ring, scan) = (Ring::new(cap, dimension), ScanMemory::new(cap));
+            let mut next = 0;
+            for (family, member, left_out) in put {
+                let seq = next + left_out;
+                next = seq + 1;
+                let entry = Entry { embedding: vector(family, member, dimension), ..entry_for_tests(seq) };
+                ring.put(seq, &entry).unwrap();
+                scan.put(seq, &[entry]).unwrap();
+            }
+            let asked: Vec<_> = asked.into_iter().map(|(family, member)| vector(family, member, dimension)).collect();
+            let together = ring.query(&asked, k, min_similarity);
+            prop_assert_eq!(together.len(), asked.len());
+            for (embedding, answer) in asked.iter().zip(together) {
+                let wanted = scan.query(embedding, k, min_similarity, &Filter::default()).unwrap();
+                prop_assert_eq!(&answer, &wanted);
+                let alone = ring.query(std::slice::from_ref(embedding), k, min_similarity);
+                prop_assert_eq!(alone, vec![wanted]);
+            }
+        }
+    }
+}
