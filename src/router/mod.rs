@@ -19,6 +19,7 @@ mod error;
 mod exact;
 mod feedback;
 mod judge;
+mod keys;
 mod learner;
 mod lease;
 mod lesson;
@@ -52,16 +53,17 @@ use policies::Policies;
 use running::{Running, joined};
 
 use crate::{
+    access::{Admission, Hold, Keys, Scope, Tenants, nano_usd},
     arms::{Catalogue, Health},
     context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
-    journal::{Appended, Event, Journal, Keeping, NewEvent, Stored, now_ms},
+    journal::{Appended, Event, Journal, Keeping, NewEvent, Spent, Stored, now_ms},
     memory::{Memory, MemoryWriter, Shape, snapshot::SnapshotStore},
     modes,
     regret::{RegretReport, Tracker},
     round::{
         DecisionId, Domain, Feedback, FeedbackSource, IdempotencyKey, Mode, Outcome, OutcomeStatus, PolicyRef,
-        RewardWeights, Score, SessionId, Taken, Task,
+        RewardWeights, Score, SessionId, Taken, Task, TenantId,
     },
     telemetry::{Events, Stage, observe_stage},
 };
@@ -85,6 +87,7 @@ pub use exact::{CheckpointFound, Compared, Difference, ExactReport, ExactSetting
 pub use feedback::{Acknowledged, AcknowledgedAs, ClientFeedback, ClientSource};
 pub use judge::JudgeSettings;
 pub use learner::PolicySnapshot;
+pub use keys::{create_key, keys_of, revoke_key};
 pub use logged::logged_rounds;
 pub use memory::{refuse_in_use, restoration};
 pub use open::{ArmMaker, Opened, Resumed, RouterParts, RouterSettings, Trust, fill_memory, learnt_rounds};
@@ -122,7 +125,8 @@ pub struct Explanation {
 
 /// A task that is new, or that was decided before under its idempotency key.
 enum Claim {
-    Fresh(Arc<Decided>),
+    /// With the dollars put aside for it.
+    Fresh(Arc<Decided>, Hold),
     Repeat(Box<Explanation>),
 }
 
@@ -143,7 +147,7 @@ pub struct Router {
     arm_maker: ArmMaker,
     health: Health,
     // What each session's last round took.
-    sessions: Cache<SessionId, Taken>,
+    sessions: Cache<(Option<TenantId>, SessionId), Taken>,
     registry: Arc<Registry>,
     // Answers that the judge may look at now.
     judging: Arc<Semaphore>,
@@ -157,6 +161,10 @@ pub struct Router {
     tracker: Arc<Mutex<Tracker>>,
     events: Events,
     settings: RouterSettings,
+    keys: Keys,
+    // Lets one change of keys at a time be checked and journaled; held across awaits, by nothing that requests wait for.
+    changing_keys: tokio::sync::Mutex<()>,
+    tenants: Tenants,
     // The domains that were seen, where none are configured.
     seen_domains: ArcSwap<BTreeSet<Domain>>,
     // The decisions that this process runs now.
@@ -172,9 +180,25 @@ pub struct Router {
 
 impl Router {
     /// Runs a task through the whole loop. It goes on to its end even when the caller stops waiting.
+    /// A tenant that is at its limits is refused.
     pub async fn run(self: &Arc<Self>, task: Task) -> Result<Round, RouterError> {
+        let admission = self.tenants.admit(task.tenant.as_ref())?;
+        self.run_admitted(task, admission).await
+    }
+
+    /// The same for one of many tasks: it waits for its tenant's rate and for a free place. Spent dollars are refused.
+    pub async fn run_in_turn(self: &Arc<Self>, task: Task) -> Result<Round, RouterError> {
+        let admission = self.tenants.admit_in_turn(task.tenant.as_ref()).await;
+        self.run_admitted(task, admission).await
+    }
+
+    async fn run_admitted(self: &Arc<Self>, task: Task, admission: Admission) -> Result<Round, RouterError> {
         let router = Arc::clone(self);
-        let round = self.rounds.spawn(async move { router.turn(task).await });
+        let round = self.rounds.spawn(async move {
+            // The place is taken until the round ends, also when nobody waits for it any more.
+            let _admission = admission;
+            router.turn(task).await
+        });
         round.await.map_err(|error| RouterError::Internal(format!("the round panicked: {error}")))?
     }
 
@@ -184,7 +208,7 @@ impl Router {
             return Err(RouterError::Overloaded { waiting });
         }
         let Explanation { decided, outcome, mut feedback, early, .. } = match self.claim(task).await? {
-            Claim::Fresh(decided) => return self.finish(decided, vec![], false).await,
+            Claim::Fresh(decided, hold) => return self.finish(decided, hold, vec![], false).await,
             Claim::Repeat(explanation) => *explanation,
         };
         let decided = Arc::new(decided);
@@ -200,31 +224,38 @@ impl Router {
             return Ok(Round { decided, outcome, feedback: feedback.swap_remove(place), repeated: true });
         }
         // The decision was journaled, but a crash came before its outcome: finish what was begun.
-        self.finish(decided, early, true).await
+        let tenant = decided.task.tenant.as_ref();
+        self.tenants.release_parked(tenant, decided.decision.id);
+        let hold = self.tenants.reserve(tenant, decided.expected_cost_usd(), now_ms())?;
+        self.finish(decided, hold, early, true).await
     }
 
     /// Decides a task for a caller that runs the model itself. The decision is durable when this returns.
     pub async fn route(&self, task: Task) -> Result<Decided, RouterError> {
+        let _admission = self.tenants.admit(task.tenant.as_ref())?;
         Ok(match self.claim(task).await? {
-            Claim::Fresh(decided) => Decided::clone(&decided),
+            Claim::Fresh(decided, hold) => {
+                hold.park(decided.decision.id, self.lease_end(now_ms()));
+                Decided::clone(&decided)
+            }
             Claim::Repeat(explanation) => explanation.decided,
         })
     }
 
     /// Decides the task, unless its idempotency key was decided before.
     async fn claim(&self, task: Task) -> Result<Claim, RouterError> {
-        let key = task.idempotency_key.clone();
+        let (key, tenant) = (task.idempotency_key.clone(), task.tenant.clone());
         if let Some(key) = &key
-            && let Some(id) = self.journal.by_idempotency_key(key).await?
+            && let Some(id) = self.journal.by_idempotency_key(tenant.as_ref(), key).await?
         {
             return self.first_with(key, id, &task).await;
         }
-        let (decided, appended) = self.decide(task).await?;
+        let (decided, hold, appended) = self.decide(task).await?;
         match (appended, key) {
-            (Appended::Stored { .. }, _) => Ok(Claim::Fresh(decided)),
+            (Appended::Stored { .. }, _) => Ok(Claim::Fresh(decided, hold)),
             (Appended::Duplicate, Some(key)) => {
                 // Two requests with one key raced; the other one was first.
-                let found = self.journal.by_idempotency_key(&key).await?;
+                let found = self.journal.by_idempotency_key(tenant.as_ref(), &key).await?;
                 let id = found.ok_or_else(|| RouterError::Internal("a duplicate key has no decision".into()))?;
                 self.first_with(&key, id, &decided.task).await
             }
@@ -261,6 +292,7 @@ impl Router {
     async fn finish(
         self: &Arc<Self>,
         decided: Arc<Decided>,
+        hold: Hold,
         early: Vec<Feedback>,
         repeated: bool,
     ) -> Result<Round, RouterError> {
@@ -281,8 +313,17 @@ impl Router {
         let events = std::iter::once(Event::Ran { outcome: outcome.clone() })
             .chain(joined)
             .chain([Event::Judged { feedback: feedback.clone() }]);
+        let cost = nano_usd(outcome.cost_usd);
+        let events = events.chain(self.spent(&decided, cost));
         let new = events.map(|event| NewEvent::of(&decided, event)).collect();
-        self.append(new).await?;
+        let appended = self.append(new).await;
+        match appended.as_deref() {
+            // Somebody told before what it cost.
+            Ok([.., Appended::Duplicate]) => drop(hold),
+            // Also where the journal failed: the money is spent.
+            Ok(_) | Err(_) => hold.settle(cost, now_ms()),
+        }
+        appended?;
         self.have_judged(&decided, &outcome);
         Ok(Round { decided, outcome, feedback, repeated })
     }
@@ -310,6 +351,17 @@ impl Router {
         feedback
     }
 
+    /// What a tenant with a budget spent on a decision.
+    fn spent(&self, decided: &Decided, nano_usd: u64) -> Option<Event> {
+        let tenant = decided.task.tenant.clone().filter(|tenant| self.tenants.settings(tenant).is_some())?;
+        Some(Event::Spent { spent: Spent { decision_id: decided.decision.id, tenant, nano_usd } })
+    }
+
+    /// When a decision of a time counts as abandoned, in milliseconds since 1970.
+    fn lease_end(&self, decided_at_ms: i64) -> i64 {
+        decided_at_ms.saturating_add(i64::try_from(self.settings.lease.as_millis()).unwrap_or(i64::MAX))
+    }
+
     fn weights(&self, task: &Task) -> RewardWeights {
         task.reward.unwrap_or(self.settings.reward)
     }
@@ -320,6 +372,13 @@ impl Router {
         let appended = self.journal.append(kept).await?;
         observe_stage(Stage::Journal, started.elapsed());
         Ok(appended)
+    }
+
+    /// All that the journal knows of a decision, for somebody who may see some tenant's: others' are unknown.
+    pub async fn explain_to(&self, id: DecisionId, scope: &Scope) -> Result<Explanation, RouterError> {
+        let explanation = self.explain(id).await?;
+        let seen = scope.sees(explanation.decided.task.tenant.as_ref());
+        seen.then_some(explanation).ok_or(RouterError::UnknownDecision(id))
     }
 
     /// All that the journal knows of a decision.
@@ -340,6 +399,8 @@ impl Router {
                         | Event::PolicyChanged { .. }
                         | Event::VerifierChanged { .. }
                         | Event::ArmChanged { .. }
+                        | Event::KeyChanged { .. }
+                        | Event::Spent { .. }
                         | Event::Erased { .. }
                         | Event::Compacted { .. },
                     ..
@@ -371,6 +432,16 @@ impl Router {
     pub fn is_learning(&self) -> bool {
         let learner = self.learner.lock().unwrap_or_else(PoisonError::into_inner);
         learner.as_ref().is_some_and(|learner| !learner.is_finished())
+    }
+
+    /// The API keys.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// The tenants and what they use.
+    pub fn tenants(&self) -> &Tenants {
+        &self.tenants
     }
 
     /// Live events.
