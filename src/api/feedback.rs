@@ -3,7 +3,7 @@
 use axum::{Json, extract::State};
 use serde::{Deserialize, Serialize};
 
-use super::{ApiState, Problem, request::Body};
+use super::{ApiState, Caller, Problem, request::Body};
 use crate::{
     round::{DecisionId, Feedback, IdempotencyKey},
     router::{AcknowledgedAs, ClientFeedback, ClientSource},
@@ -37,6 +37,7 @@ pub(super) struct FeedbackAnswer {
 
 pub(super) async fn give(
     State(state): State<ApiState>,
+    caller: Caller,
     Body(request): Body<FeedbackRequest>,
 ) -> Result<Json<FeedbackAnswer>, Problem> {
     let said = ClientFeedback {
@@ -48,7 +49,7 @@ pub(super) async fn give(
         latency_ms: request.latency_ms,
         idempotency_key: request.idempotency_key,
     };
-    let acknowledged = state.router.feedback(said).await?;
+    let acknowledged = state.router.feedback(said, &caller.scope()).await?;
     Ok(Json(FeedbackAnswer {
         status: acknowledged.status,
         learnt: acknowledged.learnt,

@@ -57,7 +57,7 @@ use crate::{
     arms::{Catalogue, Health},
     context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
-    journal::{Appended, Event, Journal, Keeping, NewEvent, Spent, Stored, now_ms},
+    journal::{Appended, Event, Journal, Keeping, NewEvent, Spent, Stored},
     memory::{Memory, MemoryWriter, Shape, snapshot::SnapshotStore},
     modes,
     regret::{RegretReport, Tracker},
@@ -72,7 +72,7 @@ pub use crate::{
     arms::CatalogueError,
     context::embedding::EmbeddingError,
     feedback::verifier::{COMPONENT_BYTES_MAX, ComponentError, Judgement, RegistryError, SetKey, VerifierReport},
-    journal::{Decided, JournalError},
+    journal::{Decided, JournalError, now_ms},
     memory::{
         Filter, Level, MIN_SIMILARITY, MemoryError, RECALL_K,
         snapshot::{Listed, Snapshot, SnapshotError},
