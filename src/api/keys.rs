@@ -34,7 +34,7 @@ fn client() -> KeyRole {
 }
 
 /// A key as operators see it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyReport {
     /// Its public part.
     pub id: KeyId,
@@ -44,14 +44,26 @@ pub struct KeyReport {
     pub role: KeyRole,
     /// Whose tasks it sends.
     pub tenant: Option<TenantId>,
-    /// `usable`, `expired` or `revoked`.
-    pub status: &'static str,
+    /// Whether it opens anything.
+    pub status: KeyStatus,
     /// When it was made, in milliseconds since 1970.
     pub created_at_ms: i64,
     /// When it stops to open anything.
     pub expires_at_ms: Option<i64>,
     /// When it was revoked.
     pub revoked_at_ms: Option<i64>,
+}
+
+/// Whether a key opens anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyStatus {
+    /// It does.
+    Usable,
+    /// Its time is over.
+    Expired,
+    /// It was revoked.
+    Revoked,
 }
 
 impl KeyReport {
@@ -63,9 +75,9 @@ impl KeyReport {
             role: key.role,
             tenant: key.tenant.clone(),
             status: match key.revoked_at_ms {
-                Some(_) => "revoked",
-                None if key.is_usable(now_ms) => "usable",
-                None => "expired",
+                Some(_) => KeyStatus::Revoked,
+                None if key.is_usable(now_ms) => KeyStatus::Usable,
+                None => KeyStatus::Expired,
             },
             created_at_ms: key.created_at_ms,
             expires_at_ms: key.expires_at_ms,

@@ -44,7 +44,7 @@ use crate::{
 
 pub use admin::AdminKey;
 pub use caller::Caller;
-pub use keys::KeyReport;
+pub use keys::{KeyReport, KeyStatus};
 pub use problem::Problem;
 
 /// Limits of the HTTP surface.
