@@ -198,11 +198,11 @@ async fn two_hundred_tasks_at_once_do_not_pass_a_budget_of_ten_nor_does_a_restar
     // A decision that its caller runs holds its dollars, through a crash, until the caller tells what it cost.
     let (status, routed) = post(&served, "/v1/route", &key, &sum(7, 7)).await;
     assert_eq!(status, 200, "{routed}");
-    assert!(spent(&served).await.1 > 0.1);
+    assert!(spent(&served).await.1 > 0.09);
     served.kill();
     let served = start();
     let (again, held) = spent(&served).await;
-    assert!(again == used && held > 0.1, "{again} instead of {used}, {held} held");
+    assert!(again == used && held > 0.09, "{again} instead of {used}, {held} held");
     let rest = 1.0 - used;
     let told = json!({"decision_id": routed["decision_id"], "score": 1.0, "cost_usd": rest});
     assert_eq!(post(&served, "/v1/feedback", &key, &told).await.0, 200);
