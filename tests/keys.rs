@@ -81,7 +81,10 @@ async fn once_a_key_is_made_every_request_needs_one() {
 
     let page = reqwest::Client::new().get(format!("{}/dashboard", served.url));
     let response = page.try_clone().unwrap().send().await.unwrap();
-    assert!(response.headers()["www-authenticate"].to_str().unwrap().starts_with("Basic "), "a browser asks for the key");
+    assert!(
+        response.headers()["www-authenticate"].to_str().unwrap().starts_with("Basic "),
+        "a browser asks for the key"
+    );
     assert_eq!(page.basic_auth("me", Some(ADMIN)).send().await.unwrap().status(), 200);
 
     let (status, listed) = get(&served, "/v1/keys", ADMIN).await;
@@ -177,7 +180,8 @@ async fn spent(served: &Served) -> (f64, f64) {
 #[tokio::test]
 async fn two_hundred_tasks_at_once_do_not_pass_a_budget_of_ten_nor_does_a_restart_forget_it() {
     let folder = tempfile::tempdir().unwrap();
-    let start = || Served::in_folder_with_env(&dear("usd_per_day = 1.0"), folder.path(), &[("POINTSMAN_ADMIN_KEY", ADMIN)]);
+    let start =
+        || Served::in_folder_with_env(&dear("usd_per_day = 1.0"), folder.path(), &[("POINTSMAN_ADMIN_KEY", ADMIN)]);
     let served = start();
     let (key, _) = make(&served, json!({"name": "a", "tenant": "acme"})).await;
     let tasks = (0..200).map(|n| {
@@ -270,15 +274,15 @@ async fn keys_are_made_in_the_data_folder_and_through_the_daemon() {
 
     let (status, _, said) = output(keys(&data).args(["create", "--name", "ci"]));
     assert!(!status.success() && said.contains("POINTSMAN_ADMIN_KEY"), "{said}");
-    let (status, made, said) = output(
-        keys(&data).args(["create", "--name", "ci", "--days", "30", "--json"]).env("POINTSMAN_ADMIN_KEY", key),
-    );
+    let (status, made, said) =
+        output(keys(&data).args(["create", "--name", "ci", "--days", "30", "--json"]).env("POINTSMAN_ADMIN_KEY", key));
     assert!(status.success(), "{said}");
     let made: Value = serde_json::from_str(&made).unwrap();
     assert_eq!(post(&served, "/v1/tasks", made["key"].as_str().unwrap(), &sum(1, 2)).await.0, 200);
     let (status, listed, _) = output(keys(&data).arg("list").env("POINTSMAN_ADMIN_KEY", key));
     assert!(status.success() && listed.contains("ci") && listed.contains("30.0"), "{listed}");
-    let (status, ..) = output(keys(&data).args(["revoke", made["id"].as_str().unwrap()]).env("POINTSMAN_ADMIN_KEY", key));
+    let (status, ..) =
+        output(keys(&data).args(["revoke", made["id"].as_str().unwrap()]).env("POINTSMAN_ADMIN_KEY", key));
     assert!(status.success());
     assert_eq!(post(&served, "/v1/tasks", made["key"].as_str().unwrap(), &sum(1, 2)).await.0, 401);
     served.kill();
@@ -296,6 +300,7 @@ async fn the_first_key_is_one_that_can_make_others() {
     let (status, made) = served.post("/v1/keys", &json!({"name": "me", "role": "admin"})).await;
     assert_eq!(status, 201, "{made}");
     let (status, problem) =
-        post(&served, "/v1/keys", made["key"].as_str().unwrap(), &json!({"name": "x", "role": "admin", "tenant": "t"})).await;
+        post(&served, "/v1/keys", made["key"].as_str().unwrap(), &json!({"name": "x", "role": "admin", "tenant": "t"}))
+            .await;
     assert_eq!((status, &problem["field"]), (422, &json!("tenant")));
 }

@@ -63,7 +63,9 @@ impl Budget {
     pub fn reserve(&mut self, nano_usd: u64, now_ms: i64) -> Result<(), Exhausted> {
         self.expire(now_ms);
         let (day, month) = (self.settled.of_day(now_ms), self.settled.of_month(now_ms));
-        for (window, limit, spent) in [(BudgetWindow::Month, self.per_month, month), (BudgetWindow::Day, self.per_day, day)] {
+        for (window, limit, spent) in
+            [(BudgetWindow::Month, self.per_month, month), (BudgetWindow::Day, self.per_day, day)]
+        {
             let Some(limit) = limit else { continue };
             let wanted = spent.saturating_add(nano_usd);
             if wanted.saturating_add(self.held) > limit {

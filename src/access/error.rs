@@ -66,7 +66,10 @@ fn exhausted(tenant: &TenantId, why: &Exhausted) -> String {
     let advice = if why.only_held {
         "try again when they have ended".to_owned()
     } else {
-        format!("the next {window} begins in {} s; raise tenants.{tenant}.usd_per_{window} to go on", why.resets_in_ms / 1_000)
+        format!(
+            "the next {window} begins in {} s; raise tenants.{tenant}.usd_per_{window} to go on",
+            why.resets_in_ms / 1_000
+        )
     };
     format!(
         "tenant {tenant} may spend {:.6} dollars a {window}; {:.6} are spent, {:.6} are put aside for tasks that run, and this task \

@@ -141,7 +141,12 @@ fn shown(headers: &HeaderMap) -> Option<Cow<'_, str>> {
 }
 
 /// Lets only those change the router who may: here where an admin key is set and no other key was made.
-pub(super) async fn require_admin(State(state): State<ApiState>, caller: Caller, request: Request, next: Next) -> Response {
+pub(super) async fn require_admin(
+    State(state): State<ApiState>,
+    caller: Caller,
+    request: Request,
+    next: Next,
+) -> Response {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     match caller {
         Caller::Anyone if state.admin_key.is_some() && !reads => challenge(admin_needed(), false),
@@ -176,13 +181,16 @@ fn refused(problem: KeyProblem) -> Problem {
             ("invalid-key", "The key opens nothing", "it is none of this daemon's: look for a letter that is missing")
         }
         KeyProblem::Revoked => ("key-revoked", "The key opens nothing any more", "it was revoked: ask for another one"),
-        KeyProblem::Expired => ("key-expired", "The key opens nothing any more", "its time is over: ask for another one"),
+        KeyProblem::Expired => {
+            ("key-expired", "The key opens nothing any more", "its time is over: ask for another one")
+        }
     };
     Problem::new(StatusCode::UNAUTHORIZED, name, title, detail)
 }
 
 fn other_role(key: &KeyRecord) -> Problem {
-    let detail = format!("key {} ({}) is a client's; what this route shows or changes needs an admin key", key.id, key.name);
+    let detail =
+        format!("key {} ({}) is a client's; what this route shows or changes needs an admin key", key.id, key.name);
     Problem::new(StatusCode::FORBIDDEN, "admin-only", "The route is for admins", detail)
 }
 
@@ -199,7 +207,11 @@ fn show(rate: Rate, headers: &mut HeaderMap) {
     headers.insert("x-ratelimit-limit-requests", rate.limit.into());
     headers.insert("x-ratelimit-remaining-requests", rate.remaining.into());
     let full_in = format!("{}ms", rate.full_in_ns.div_ceil(1_000_000));
-    headers.extend(HeaderValue::from_str(&full_in).ok().map(|value| (header::HeaderName::from_static("x-ratelimit-reset-requests"), value)));
+    headers.extend(
+        HeaderValue::from_str(&full_in)
+            .ok()
+            .map(|value| (header::HeaderName::from_static("x-ratelimit-reset-requests"), value)),
+    );
 }
 
 #[cfg(test)]
@@ -209,7 +221,8 @@ mod tests {
     #[test]
     fn keys_come_in_three_ways() {
         let with = |name: &'static str, value: &'static str| {
-            let headers = HeaderMap::from_iter([(header::HeaderName::from_static(name), HeaderValue::from_static(value))]);
+            let headers =
+                HeaderMap::from_iter([(header::HeaderName::from_static(name), HeaderValue::from_static(value))]);
             shown(&headers).map(Cow::into_owned)
         };
         let key = Some("pm_x".to_owned());

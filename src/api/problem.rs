@@ -186,7 +186,8 @@ fn access(error: &AccessError, detail: String) -> Problem {
             Problem::new(limited, "too-many-at-once", "Too many tasks at once", detail).retry_after(1)
         }
         AccessError::Budget { why, .. } if why.only_held => {
-            Problem::new(limited, "budget-reserved", "The budget is put aside for tasks that run", detail).retry_after(1)
+            Problem::new(limited, "budget-reserved", "The budget is put aside for tasks that run", detail)
+                .retry_after(1)
         }
         // Not 429: clients try that again by themselves within seconds, and money does not come back within seconds.
         AccessError::Budget { why, .. } => {

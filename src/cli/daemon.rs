@@ -1,6 +1,13 @@
 //! A running daemon: the router behind its HTTP server, for `serve` and `demo`.
 
-use std::{collections::BTreeMap, io::ErrorKind, net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr}, sync::Arc, time::Duration, time::Instant};
+use std::{
+    collections::BTreeMap,
+    io::ErrorKind,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+    time::Instant,
+};
 
 use anyhow::{Context, Result, anyhow, bail};
 use arc_swap::ArcSwapOption;
@@ -10,8 +17,8 @@ use pointsman::{
     config::{Config, check_arm},
     context::embedding::{EmbeddingPool, EmbeddingSettings},
     feedback::verifier::{Components, Registry, Sandbox, VerifierSpec},
-    memory::{EdgeMemory, Memory, MemoryError, ServerMemory, ServerSettings, Shape},
     journal::now_ms,
+    memory::{EdgeMemory, Memory, MemoryError, ServerMemory, ServerSettings, Shape},
     router::{ArmMaker, Opened, Router, RouterError, RouterParts, RouterSettings, Trust, keys_of},
     telemetry,
 };

@@ -195,7 +195,8 @@ async fn journal(data: &DataFolder) -> Result<Journal> {
 
 fn render(keys: &[KeyReport]) -> String {
     if keys.is_empty() {
-        return "no key was made: loopback is trusted; make one with `pointsman keys create --name me --role admin`".into();
+        return "no key was made: loopback is trusted; make one with `pointsman keys create --name me --role admin`"
+            .into();
     }
     let mut table = table(["id", "name", "role", "tenant", "status", "days left"], &[5]);
     for key in keys {

@@ -35,7 +35,8 @@ pub use decided::{ContextRecord, Decided, Observed};
 pub use erase::{Erasure, erase};
 pub use error::JournalError;
 pub use event::{
-    ArmChange, Compacted, Erased, ErasedBy, Event, PolicyChange, PolicyOrigin, PolicyRole, Restored, SnapshotChange, Spent,
+    ArmChange, Compacted, Erased, ErasedBy, Event, PolicyChange, PolicyOrigin, PolicyRole, Restored, SnapshotChange,
+    Spent,
 };
 pub use keeping::Keeping;
 pub use reader::{JournalReader, Open};

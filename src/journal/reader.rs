@@ -19,7 +19,8 @@ use super::{
     schema,
 };
 use crate::round::{
-    ArmId, DecisionId, Domain, Embedding, IdempotencyKey, KeyChange, KeyId, Task, TenantId, VerifierChange, VerifierName,
+    ArmId, DecisionId, Domain, Embedding, IdempotencyKey, KeyChange, KeyId, Task, TenantId, VerifierChange,
+    VerifierName,
 };
 
 /// Events with the embedding of the journal's model, if there is one.

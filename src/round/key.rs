@@ -35,10 +35,9 @@ impl FromStr for KeyId {
     fn from_str(text: &str) -> Result<Self, Invalid> {
         let bytes: Option<[u8; ID_BYTES]> = text.as_bytes().try_into().ok();
         let sound = |bytes: &[u8; ID_BYTES]| bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-        bytes
-            .filter(sound)
-            .map(Self)
-            .ok_or_else(|| Invalid::new("key", format!("an id is {ID_BYTES} lower-case letters and digits; see /v1/keys")))
+        bytes.filter(sound).map(Self).ok_or_else(|| {
+            Invalid::new("key", format!("an id is {ID_BYTES} lower-case letters and digits; see /v1/keys"))
+        })
     }
 }
 

@@ -55,14 +55,22 @@ impl Checker<'_> {
         let advice = "must be from 1 to 1000000 tasks a minute; leave it out for no limit";
         p.require(paced, format!("{key}.requests_per_minute"), advice);
         let few = raw.concurrency.is_none_or(|n| (1..=CONCURRENCY_MAX).contains(&n));
-        p.require(few, format!("{key}.concurrency"), "must be from 1 to 100000 tasks at once; leave it out for no limit");
+        p.require(
+            few,
+            format!("{key}.concurrency"),
+            "must be from 1 to 100000 tasks at once; leave it out for no limit",
+        );
         for (name, usd) in [("usd_per_day", raw.usd_per_day), ("usd_per_month", raw.usd_per_month)] {
             let sane = usd.is_none_or(|usd| (0.0..=1e9).contains(&usd));
             p.require(sane, format!("{key}.{name}"), "must be dollars from 0 to 1000000000; leave it out for no limit");
         }
         if let (Some(day), Some(month)) = (raw.usd_per_day, raw.usd_per_month) {
             let fits = day <= month;
-            p.require(fits, format!("{key}.usd_per_day"), "is above usd_per_month: it could never be reached, lower it");
+            p.require(
+                fits,
+                format!("{key}.usd_per_day"),
+                "is above usd_per_month: it could never be reached, lower it",
+            );
         }
         TenantSettings {
             reward: raw.reward.or(reward).unwrap_or_default(),
@@ -88,7 +96,9 @@ impl Checker<'_> {
                 Ok(domain) if domains.is_empty() || domain == Domain::unknown() || domains.contains_key(&domain) => {
                     own.insert(domain);
                 }
-                Ok(_) => self.problems.add(key, format!("there is no [domains.{name}]; add it, or name one that is there")),
+                Ok(_) => {
+                    self.problems.add(key, format!("there is no [domains.{name}]; add it, or name one that is there"))
+                }
                 Err(error) => self.problems.add(key, error.problem),
             }
         }
