@@ -352,7 +352,7 @@ mod tests {
         assert_eq!((report.spent_this_month_usd, report.held_usd), (0.25, 0.0));
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_task_without_a_free_place_is_refused_or_waits() {
         let tenants = tenants(TenantSettings { concurrency: Some(1), ..TenantSettings::default() });
         let first = tenants.admit(Some(&acme())).unwrap();
