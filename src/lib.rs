@@ -8,6 +8,7 @@
 
 #![deny(unsafe_code, missing_docs)]
 
+pub mod access;
 pub mod action;
 pub mod api;
 pub mod arms;

@@ -13,6 +13,7 @@ mod daemon;
 mod durability;
 mod faults;
 mod journal_cli;
+mod keys;
 mod kills;
 mod layers;
 #[path = "../src/feedback/verifier/tests/liar.rs"]

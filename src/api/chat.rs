@@ -16,7 +16,7 @@ use axum::{
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use super::{ApiState, Problem};
+use super::{ApiState, Caller, Problem};
 use crate::{
     chat::{ChatError, ChatRequest, ErrorKind, Protocol, error_body},
     round::{
@@ -31,22 +31,32 @@ const AUTO: &str = "auto";
 /// What is embedded of a message that holds no text.
 const NO_TEXT: &str = "(no text)";
 
-pub(super) async fn completions(State(state): State<ApiState>, request: Request) -> Response {
-    answer(&state, Protocol::OpenAi, request).await
+/// Where each protocol is spoken.
+const ROUTES: [(&str, Protocol); 2] =
+    [("/v1/chat/completions", Protocol::OpenAi), ("/v1/messages", Protocol::Anthropic)];
+
+/// A problem in the form of the protocol that a route speaks, if it speaks one.
+pub(super) fn in_protocol(route: &str, problem: &Problem) -> Option<Response> {
+    let (_, protocol) = ROUTES.into_iter().find(|(known, _)| *known == route)?;
+    Some(refused(protocol, problem))
 }
 
-pub(super) async fn messages(State(state): State<ApiState>, request: Request) -> Response {
-    answer(&state, Protocol::Anthropic, request).await
+pub(super) async fn completions(State(state): State<ApiState>, caller: Caller, request: Request) -> Response {
+    answer(&state, &caller, Protocol::OpenAi, request).await
 }
 
-async fn answer(state: &ApiState, protocol: Protocol, request: Request) -> Response {
-    match run(state, protocol, request).await {
+pub(super) async fn messages(State(state): State<ApiState>, caller: Caller, request: Request) -> Response {
+    answer(&state, &caller, Protocol::Anthropic, request).await
+}
+
+async fn answer(state: &ApiState, caller: &Caller, protocol: Protocol, request: Request) -> Response {
+    match run(state, caller, protocol, request).await {
         Ok(response) => response,
         Err(problem) => refused(protocol, &problem),
     }
 }
 
-async fn run(state: &ApiState, protocol: Protocol, request: Request) -> Result<Response, Problem> {
+async fn run(state: &ApiState, caller: &Caller, protocol: Protocol, request: Request) -> Result<Response, Problem> {
     let headers = request.headers().clone();
     let bytes = Bytes::from_request(request, state).await.map_err(|rejection| match rejection {
         BytesRejection::FailedToBufferBody(failed) if failed.status().as_u16() == 413 => {
@@ -55,7 +65,8 @@ async fn run(state: &ApiState, protocol: Protocol, request: Request) -> Result<R
         other => Problem::invalid_json(format!("the body could not be read: {other}")),
     })?;
     let mut chat = ChatRequest::parse(protocol, &bytes)?;
-    let task = task(state, &mut chat, &headers)?;
+    let mut task = task(state, &mut chat, &headers)?;
+    caller.own(&mut task)?;
     let explain = flag(&headers, "x-pointsman-explain")?;
     let chat = Arc::new(chat);
     if chat.stream() {
@@ -252,6 +263,9 @@ fn refused(protocol: Protocol, problem: &Problem) -> Response {
     let body = error_body(protocol, kind, problem.detail());
     let mut response = (problem.status(), [(header::CONTENT_TYPE, "application/json")], body).into_response();
     set(response.headers_mut(), "x-pointsman-problem", problem.kind());
+    if let Some(seconds) = problem.retry_after_s() {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
     response
 }
 

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{
-    ApiState, Problem,
+    ApiState, Caller, Problem,
     request::{Body, parse},
 };
 use crate::{
+    access::Scope,
     round::{DecisionId, Feedback, IdempotencyKey, Invalid},
     router::{AcknowledgedAs, ClientFeedback, ClientSource},
 };
@@ -47,9 +48,10 @@ pub(super) struct FeedbackAnswer {
 
 pub(super) async fn give(
     State(state): State<ApiState>,
+    caller: Caller,
     Body(request): Body<FeedbackRequest>,
 ) -> Result<Json<FeedbackAnswer>, Problem> {
-    one(&state, request).await.map(Json)
+    one(&state, &caller.scope(), request).await.map(Json)
 }
 
 /// What became of one of many.
@@ -63,23 +65,25 @@ pub(super) enum BatchItem {
 /// Each is taken by itself: one that is wrong answers with its problem in its place, and the others count.
 pub(super) async fn give_many(
     State(state): State<ApiState>,
+    caller: Caller,
     Body(requests): Body<Vec<Box<RawValue>>>,
 ) -> Result<Json<Vec<BatchItem>>, Problem> {
     if requests.len() > BATCH_MAX {
         let problem = format!("holds {} items; at most {BATCH_MAX} are taken at a time", requests.len());
         return Err(Invalid::new("(body)", problem).into());
     }
+    let scope = caller.scope();
     let answers = stream::iter(requests).map(|request| {
-        let state = state.clone();
+        let (state, scope) = (state.clone(), scope.clone());
         async move {
-            let answered = async { one(&state, parse(request.get().as_bytes())?).await };
+            let answered = async { one(&state, &scope, parse(request.get().as_bytes())?).await };
             answered.await.map_or_else(BatchItem::Problem, BatchItem::Answer)
         }
     });
     Ok(Json(answers.buffered(AT_ONCE).collect().await))
 }
 
-async fn one(state: &ApiState, request: FeedbackRequest) -> Result<FeedbackAnswer, Problem> {
+async fn one(state: &ApiState, scope: &Scope, request: FeedbackRequest) -> Result<FeedbackAnswer, Problem> {
     let said = ClientFeedback {
         decision_id: request.decision_id.parse::<DecisionId>()?,
         source: request.source,
@@ -89,6 +93,6 @@ async fn one(state: &ApiState, request: FeedbackRequest) -> Result<FeedbackAnswe
         latency_ms: request.latency_ms,
         idempotency_key: request.idempotency_key,
     };
-    let acknowledged = state.router.feedback(said).await?;
+    let acknowledged = state.router.feedback(said, scope).await?;
     Ok(FeedbackAnswer { status: acknowledged.status, learnt: acknowledged.learnt, feedback: acknowledged.feedback })
 }

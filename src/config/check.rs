@@ -1,5 +1,6 @@
 //! From raw to checked: collects every problem before it gives up.
 
+mod tenants;
 mod verifiers;
 
 use std::{
@@ -20,7 +21,7 @@ use crate::{
     context::embedding::KnownModel,
     feedback::verifier::{SandboxLimits, VerifierSpec},
     memory::{ApiKey, ServerSettings},
-    round::{ArmId, Domain, Kept, RewardWeights, TenantId},
+    round::{ArmId, Domain, Kept},
 };
 
 const DEFAULTS: &str = include_str!("defaults.toml");
@@ -140,10 +141,10 @@ impl Checker<'_> {
         let policy: Option<raw::Policy> = self.section("policy");
         let reward: Option<raw::Reward> = self.section("reward");
         let feedback: Option<raw::FeedbackSection> = self.section("feedback");
-        let tenants = self.tenants();
         let workers: Option<raw::WorkersSection> = self.section("workers");
         let verifiers: Option<raw::Verifiers> = self.section("verifiers");
         let domains = self.domains();
+        let tenants = self.tenants(reward, &domains);
         let arms = self.arms(&domains);
         let judge = self.judge(&arms, &domains);
         let admin_key = server.as_ref().and_then(|server| self.admin_key(&server.admin_key_env));
@@ -243,15 +244,8 @@ impl Checker<'_> {
         let streams = (1..=1_024).contains(&server.stream_concurrency);
         p.require(streams, "server.stream_concurrency", "must be from 1 to 1024");
         match server.listen.parse::<SocketAddr>() {
-            Ok(address) if address.ip().is_loopback() => Some(address),
-            Ok(address) => {
-                let advice = format!(
-                    "{address} would let anyone who reaches it spend your money, since there are no keys yet; use a \
-                     loopback address such as 127.0.0.1:7700 and put a proxy with access control before it"
-                );
-                p.add("server.listen", advice);
-                None
-            }
+            // Whether there are keys, which others than this machine's programs need, is known at start.
+            Ok(address) => Some(address),
             Err(_) => {
                 p.add("server.listen", format!("{:?} must be an address such as 127.0.0.1:7700", server.listen));
                 None
@@ -315,29 +309,6 @@ impl Checker<'_> {
             );
         }
         Trust { client: raw.client, judge: raw.judge, thumbs: raw.thumbs }
-    }
-
-    fn tenants(&mut self) -> BTreeMap<TenantId, RewardWeights> {
-        let mut tenants = BTreeMap::new();
-        let Some(Value::Table(table)) = self.table.get("tenants").cloned() else {
-            let absent = !self.table.contains_key("tenants");
-            self.problems.require(absent, "tenants", "must be tables, such as [tenants.acme]");
-            return tenants;
-        };
-        for (name, value) in table {
-            let key = format!("tenants.{name}");
-            let tenant = TenantId::new(&name).map_err(|error| error.problem);
-            let section = value.try_into::<raw::Tenant>().map_err(|error| one_line(&error));
-            let sound =
-                section.and_then(|raw| raw.reward.validate().map(|()| raw.reward).map_err(|error| error.to_string()));
-            match (tenant, sound) {
-                (Ok(tenant), Ok(reward)) => drop(tenants.insert(tenant, reward)),
-                (tenant, sound) => {
-                    tenant.err().into_iter().chain(sound.err()).for_each(|advice| self.problems.add(&key, advice));
-                }
-            }
-        }
-        tenants
     }
 
     fn domains(&mut self) -> BTreeMap<Domain, Option<Vec<VerifierSpec>>> {

@@ -13,6 +13,7 @@ use std::{
 };
 
 use crate::{
+    access::TenantSettings,
     api::AdminKey,
     arms::Prices,
     chat::Protocol,
@@ -31,7 +32,7 @@ pub use check::{Problem, Problems, check, check_arm};
 pub struct Config {
     /// The folder that relative paths are taken from.
     pub base: PathBuf,
-    /// Where to listen; loopback.
+    /// Where to listen. Beyond loopback only where there is a key, which is known at start.
     pub listen: SocketAddr,
     /// The largest request body, in bytes, streams excepted.
     pub body_bytes_max: usize,
@@ -41,7 +42,7 @@ pub struct Config {
     pub stream_concurrency: usize,
     /// How long running rounds may take to finish at shutdown, in milliseconds.
     pub shutdown_ms: u64,
-    /// The key for what changes the router; without one every client may.
+    /// The key that opens everything, also before any other was made.
     pub admin_key: Option<AdminKey>,
     /// What durable means.
     pub synchronous: Synchronous,
@@ -79,8 +80,8 @@ pub struct Config {
     pub policy_cards: PathBuf,
     /// How much clients' feedback weighs in learning.
     pub trust: Trust,
-    /// The tenants, with their weights of the reward; any, with the weights below, when empty.
-    pub tenants: BTreeMap<TenantId, RewardWeights>,
+    /// The tenants and what each may use; any, with the weights below and no limit, when empty.
+    pub tenants: BTreeMap<TenantId, TenantSettings>,
     /// Weights of the reward.
     pub reward: RewardWeights,
     /// How many other workers may take a task over when one gives no answer.

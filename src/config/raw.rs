@@ -123,10 +123,16 @@ pub(super) struct FeedbackSection {
     pub thumbs: f64,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct Tenant {
-    pub reward: Reward,
+    pub reward: Option<Reward>,
+    pub domains: Option<Vec<String>>,
+    pub arms: Option<Vec<String>>,
+    pub requests_per_minute: Option<u32>,
+    pub usd_per_day: Option<f64>,
+    pub usd_per_month: Option<f64>,
+    pub concurrency: Option<u32>,
 }
 
 pub(super) type Reward = RewardWeights;

@@ -53,6 +53,8 @@ impl Keeping {
             | Event::PolicyChanged { .. }
             | Event::VerifierChanged { .. }
             | Event::ArmChanged { .. }
+            | Event::KeyChanged { .. }
+            | Event::Spent { .. }
             | Event::Erased { .. }
             | Event::Compacted { .. } => {}
         }

@@ -12,13 +12,16 @@ use sqlx::{
 
 use super::{
     ArmChange, Base, Decided, Event, JournalError, PolicyChange, Restored, Stored,
-    append::{ARM, POLICY, RESTORED, VERIFIER, by_failed, by_feedback_key, by_task_key},
+    append::{ARM, KEY, POLICY, RESTORED, VERIFIER, by_failed, by_feedback_key, by_task_key},
     decided::FIRST_MODEL,
     event::RAN,
     pack::{self, Columns},
     schema,
 };
-use crate::round::{ArmId, DecisionId, Domain, Embedding, IdempotencyKey, Task, VerifierChange, VerifierName};
+use crate::round::{
+    ArmId, DecisionId, Domain, Embedding, IdempotencyKey, KeyChange, KeyId, Task, TenantId, VerifierChange,
+    VerifierName,
+};
 
 /// Events with the embedding of the journal's model, if there is one.
 const SELECT: &str = "SELECT events.*, reembedded.embedding AS embedded_again FROM events
@@ -143,9 +146,13 @@ impl JournalReader {
         row.map(|row| self.read(&row)).transpose()
     }
 
-    /// The decision that a task with this idempotency key led to.
-    pub async fn by_idempotency_key(&self, key: &IdempotencyKey) -> Result<Option<DecisionId>, JournalError> {
-        self.by_once(by_task_key(key)).await
+    /// The decision that a tenant's task with this idempotency key led to.
+    pub async fn by_idempotency_key(
+        &self,
+        tenant: Option<&TenantId>,
+        key: &IdempotencyKey,
+    ) -> Result<Option<DecisionId>, JournalError> {
+        self.by_once(by_task_key(tenant, key)).await
     }
 
     /// The decision that took the place of one that failed.
@@ -274,6 +281,17 @@ impl JournalReader {
         Ok(changes
             .filter_map(|stored| match stored.event {
                 Event::VerifierChanged { domain, verifier, change } => Some((domain, verifier, change)),
+                _ => None,
+            })
+            .collect())
+    }
+
+    /// All changes of API keys, oldest first.
+    pub async fn key_changes(&self) -> Result<Vec<(KeyId, KeyChange)>, JournalError> {
+        let changes = self.named(KEY).await?.into_iter();
+        Ok(changes
+            .filter_map(|stored| match stored.event {
+                Event::KeyChanged { key, change } => Some((key, change)),
                 _ => None,
             })
             .collect())

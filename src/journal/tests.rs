@@ -123,8 +123,8 @@ async fn an_idempotency_key_names_one_decision() {
         .count();
     assert_eq!(stored, 1);
     let key = IdempotencyKey::new("k").unwrap();
-    assert!(journal.by_idempotency_key(&key).await.unwrap().is_some());
-    assert!(journal.by_idempotency_key(&IdempotencyKey::new("other").unwrap()).await.unwrap().is_none());
+    assert!(journal.by_idempotency_key(None, &key).await.unwrap().is_some());
+    assert!(journal.by_idempotency_key(None, &IdempotencyKey::new("other").unwrap()).await.unwrap().is_none());
 }
 
 #[tokio::test]

@@ -105,6 +105,11 @@ name!(
     |c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c)
 );
 
+name!(
+    /// What people call an API key, such as `ci` or `team-search laptop`.
+    KeyName, "name", 64, "printable ASCII", |c| c.is_ascii_graphic() || c == ' '
+);
+
 impl TaskId {
     /// A fresh, time-ordered id.
     pub fn generate() -> Self {

@@ -15,9 +15,10 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     Claim, Explanation, Round, Router, RouterError,
     running::Run,
-    turn::{Attempt, Known},
+    turn::{Attempt, Known, settle},
 };
 use crate::{
+    access::{Hold, nano_usd},
     arms::{
         Arm,
         worker::{Ask, Reply, ReplyStream, WorkerError, Written, WrittenStream, written},
@@ -66,8 +67,10 @@ pub enum Streamed {
 impl Router {
     /// Runs a chat through the whole loop, as [`Router::run`] does a task.
     pub async fn chat(self: &Arc<Self>, task: Task, chat: Arc<ChatRequest>) -> Result<ChatRound, RouterError> {
+        let admission = self.tenants.admit(task.tenant.as_ref())?;
         let router = Arc::clone(self);
         let round = self.rounds.spawn(async move {
+            let _admission = admission;
             let Attempt { round, failure, body } = router.turn(task, Some(&chat)).await?;
             let body = match (&failure, round.outcome.status) {
                 (None, OutcomeStatus::Done) if body.is_empty() => again(&chat, &round)?,
@@ -80,9 +83,13 @@ impl Router {
 
     /// Runs a chat whose answer is streamed. Returns once there is something to see, or no worker answered.
     pub async fn chat_stream(self: &Arc<Self>, task: Task, chat: Arc<ChatRequest>) -> Result<Streamed, RouterError> {
+        let admission = self.tenants.admit(task.tenant.as_ref())?;
         let (begin, begun) = oneshot::channel();
         let router = Arc::clone(self);
-        self.rounds.spawn(async move { router.stream_turn(task, &chat, begin).await });
+        self.rounds.spawn(async move {
+            let _admission = admission;
+            router.stream_turn(task, &chat, begin).await;
+        });
         begun.await.map_err(|_| RouterError::Internal("the round panicked".into()))?
     }
 
@@ -98,27 +105,32 @@ impl Router {
         if let Some(waiting) = self.registry.overload() {
             return Err(RouterError::Overloaded { waiting });
         }
-        let (decided, early, repeated) = match self.claim(task).await? {
-            Claim::Fresh(decided) => (decided, vec![], false),
+        let (decided, hold, early, repeated) = match self.claim(task).await? {
+            Claim::Fresh(decided, hold) => (decided, hold, vec![], false),
             Claim::Repeat(explanation) => match self.known(self.last_of(*explanation).await?).await? {
-                Known::Round(round) => return replayed(chat, round).map(Started::Known),
-                Known::CutOff(Explanation { decided, early, .. }) => (Arc::new(decided), early, true),
+                Known::Round(round) => return replayed(chat, *round).map(Started::Known),
+                Known::CutOff(cut_off) => {
+                    let Explanation { decided, early, .. } = *cut_off;
+                    let hold = self.hold_again(&decided)?;
+                    (Arc::new(decided), hold, early, true)
+                }
             },
         };
-        self.open_stream(decided, early, repeated, chat).await
+        self.open_stream(decided, hold, early, repeated, chat).await
     }
 
     /// Opens the decided worker's stream, or that of another one in its place.
     async fn open_stream<'a>(
         self: &'a Arc<Self>,
         decided: Arc<Decided>,
+        hold: Hold,
         early: Vec<Feedback>,
         repeated: bool,
         chat: &ChatRequest,
     ) -> Result<Started<'a>, RouterError> {
         let first = decided.decision.id;
         let replacing = self.replacing.enter(first, vec![]).ok_or(RouterError::StillRunning(first))?;
-        let (mut decided, mut early, mut failed) = (decided, early, vec![]);
+        let (mut decided, mut hold, mut early, mut failed) = (decided, hold, early, vec![]);
         loop {
             let id = decided.decision.id;
             let run = self.running.enter(id, early).ok_or(RouterError::StillRunning(id))?;
@@ -130,6 +142,7 @@ impl Router {
                         let arm = arm.clone();
                         return Ok(Started::Running(Running {
                             decided,
+                            hold,
                             arm,
                             stream,
                             run,
@@ -146,9 +159,9 @@ impl Router {
                 },
                 Err(error) => modes::not_run(id, &decided.decision.arm, &error.to_string()),
             };
-            let attempt = self.close_run(&decided, run, ran, repeated, started).await?;
+            let attempt = self.close_run(&decided, hold, run, ran, repeated, started).await?;
             match self.instead(&attempt, &mut failed).await {
-                Some(next) => (decided, early) = (next, vec![]),
+                Some((next, put_aside)) => (decided, hold, early) = (next, put_aside, vec![]),
                 None => {
                     let Attempt { round, failure, body } = attempt;
                     let failed = Box::new(ChatRound { round, body, failure });
@@ -173,6 +186,7 @@ enum Started<'a> {
 /// An answer that is being streamed.
 struct Running<'a> {
     decided: Arc<Decided>,
+    hold: Hold,
     arm: Arm,
     stream: Box<dyn ReplyStream>,
     run: Run<'a>,
@@ -208,19 +222,23 @@ impl Running<'_> {
         failure: Option<WorkerError>,
         frames: &mpsc::Sender<Bytes>,
     ) -> Result<Option<WorkerError>, RouterError> {
-        let Self { decided, arm, mut stream, run, started, .. } = self;
+        let Self { decided, hold, arm, mut stream, run, started, .. } = self;
         let latency_ms = started.elapsed().as_secs_f64() * 1e3;
         let (said, cost_usd) = (stream.said(), stream.cost_usd());
         let asked = ask(&decided, chat);
         let outcome = modes::called(decided.decision.id, &asked, &arm, said, cost_usd, failure.as_ref(), latency_ms);
         if failure.is_some() {
             let ran = Ran { outcome, failure: failure.clone(), body: Bytes::new() };
-            router.close_run(&decided, run, ran, false, started).await?;
+            router.close_run(&decided, hold, run, ran, false, started).await?;
             return Ok(failure);
         }
         router.health.note(&arm.id, None, now_ms());
         observe_stage(Stage::Run, started.elapsed());
-        router.append(vec![NewEvent::of(&decided, Event::Ran { outcome: outcome.clone() })]).await?;
+        let ran = std::iter::once(Event::Ran { outcome: outcome.clone() });
+        let events = ran.chain(router.spent(&decided, nano_usd(outcome.cost_usd)));
+        let appended = router.append(events.map(|event| NewEvent::of(&decided, event)).collect()).await;
+        settle(hold, outcome.cost_usd, &appended);
+        appended?;
         // A client that left by now has all but the end.
         let _ = frames.send(stream.last()).await;
         router.verify_ran(&decided, &run, &outcome).await?;

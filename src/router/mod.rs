@@ -20,6 +20,7 @@ mod error;
 mod exact;
 mod feedback;
 mod judge;
+mod keys;
 mod learner;
 mod lease;
 mod lesson;
@@ -54,13 +55,17 @@ use policies::Policies;
 use running::Running;
 
 use crate::{
+    access::{Hold, Keys, Scope, Tenants},
     arms::{Catalogue, Health},
     context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
-    journal::{Appended, Event, Journal, Keeping, NewEvent, Stored},
+    journal::{Appended, Event, Journal, Keeping, NewEvent, Spent, Stored},
     memory::{Memory, MemoryWriter, Recaller, Shape, snapshot::SnapshotStore},
     regret::{RegretReport, Tracker},
-    round::{DecisionId, Domain, Feedback, IdempotencyKey, Outcome, PolicyRef, RewardWeights, SessionId, Taken, Task},
+    round::{
+        DecisionId, Domain, Feedback, IdempotencyKey, Outcome, PolicyRef, RewardWeights, SessionId, Taken, Task,
+        TenantId,
+    },
     telemetry::{Events, Stage, observe_stage},
 };
 
@@ -68,7 +73,7 @@ pub use crate::{
     arms::{CatalogueError, worker::WorkerError},
     context::embedding::EmbeddingError,
     feedback::verifier::{COMPONENT_BYTES_MAX, ComponentError, Judgement, RegistryError, SetKey, VerifierReport},
-    journal::{Decided, JournalError},
+    journal::{Decided, JournalError, now_ms},
     memory::{
         Filter, Level, MIN_SIMILARITY, MemoryError, RECALL_K,
         snapshot::{Listed, Snapshot, SnapshotError},
@@ -83,6 +88,7 @@ pub use error::RouterError;
 pub use exact::{CheckpointFound, Compared, Difference, ExactReport, ExactSettings, replay_exactly};
 pub use feedback::{Acknowledged, AcknowledgedAs, ClientFeedback, ClientSource};
 pub use judge::JudgeSettings;
+pub use keys::{create_key, keys_of, revoke_key};
 pub use learner::PolicySnapshot;
 pub use logged::logged_rounds;
 pub use memory::{refuse_in_use, restoration};
@@ -121,7 +127,8 @@ pub struct Explanation {
 
 /// A task that is new, or that was decided before under its idempotency key.
 enum Claim {
-    Fresh(Arc<Decided>),
+    /// With the dollars put aside for it.
+    Fresh(Arc<Decided>, Hold),
     Repeat(Box<Explanation>),
 }
 
@@ -143,7 +150,7 @@ pub struct Router {
     arm_maker: ArmMaker,
     health: Health,
     // What each session's last round took.
-    sessions: Cache<SessionId, Taken>,
+    sessions: Cache<(Option<TenantId>, SessionId), Taken>,
     registry: Arc<Registry>,
     // Answers that the judge may look at now.
     judging: Arc<Semaphore>,
@@ -157,6 +164,10 @@ pub struct Router {
     tracker: Arc<Mutex<Tracker>>,
     events: Events,
     settings: RouterSettings,
+    keys: Keys,
+    // Lets one change of keys at a time be checked and journaled; held across awaits, by nothing that requests wait for.
+    changing_keys: tokio::sync::Mutex<()>,
+    tenants: Tenants,
     // The domains that were seen, where none are configured.
     seen_domains: ArcSwap<BTreeSet<Domain>>,
     // The decisions that this process runs now.
@@ -175,26 +186,30 @@ pub struct Router {
 impl Router {
     /// Decides a task for a caller that runs the model itself. The decision is durable when this returns.
     pub async fn route(&self, task: Task) -> Result<Decided, RouterError> {
+        let _admission = self.tenants.admit(task.tenant.as_ref())?;
         Ok(match self.claim(task).await? {
-            Claim::Fresh(decided) => Decided::clone(&decided),
+            Claim::Fresh(decided, hold) => {
+                hold.park(decided.decision.id, self.lease_end(now_ms()));
+                Decided::clone(&decided)
+            }
             Claim::Repeat(explanation) => explanation.decided,
         })
     }
 
     /// Decides the task, unless its idempotency key was decided before.
     async fn claim(&self, task: Task) -> Result<Claim, RouterError> {
-        let key = task.idempotency_key.clone();
+        let (key, tenant) = (task.idempotency_key.clone(), task.tenant.clone());
         if let Some(key) = &key
-            && let Some(id) = self.journal.by_idempotency_key(key).await?
+            && let Some(id) = self.journal.by_idempotency_key(tenant.as_ref(), key).await?
         {
             return self.first_with(key, id, &task).await;
         }
-        let (decided, appended) = self.decide(task, None).await?;
+        let (decided, hold, appended) = self.decide(task, None).await?;
         match (appended, key) {
-            (Appended::Stored { .. }, _) => Ok(Claim::Fresh(decided)),
+            (Appended::Stored { .. }, _) => Ok(Claim::Fresh(decided, hold)),
             (Appended::Duplicate, Some(key)) => {
                 // Two requests with one key raced; the other one was first.
-                let found = self.journal.by_idempotency_key(&key).await?;
+                let found = self.journal.by_idempotency_key(tenant.as_ref(), &key).await?;
                 let id = found.ok_or_else(|| RouterError::Internal("a duplicate key has no decision".into()))?;
                 self.first_with(&key, id, &decided.task).await
             }
@@ -226,6 +241,17 @@ impl Router {
         Ok(Claim::Repeat(Box::new(first)))
     }
 
+    /// What a tenant with a budget spent on a decision.
+    pub(super) fn spent(&self, decided: &Decided, nano_usd: u64) -> Option<Event> {
+        let tenant = decided.task.tenant.clone().filter(|tenant| self.tenants.settings(tenant).is_some())?;
+        Some(Event::Spent { spent: Spent { decision_id: decided.decision.id, tenant, nano_usd } })
+    }
+
+    /// When a decision of a time counts as abandoned, in milliseconds since 1970.
+    fn lease_end(&self, decided_at_ms: i64) -> i64 {
+        decided_at_ms.saturating_add(i64::try_from(self.settings.lease.as_millis()).unwrap_or(i64::MAX))
+    }
+
     fn weights(&self, task: &Task) -> RewardWeights {
         task.reward.unwrap_or(self.settings.reward)
     }
@@ -236,6 +262,13 @@ impl Router {
         let appended = self.journal.append(kept).await?;
         observe_stage(Stage::Journal, started.elapsed());
         Ok(appended)
+    }
+
+    /// All that the journal knows of a decision, for somebody who may see some tenant's: others' are unknown.
+    pub async fn explain_to(&self, id: DecisionId, scope: &Scope) -> Result<Explanation, RouterError> {
+        let explanation = self.explain(id).await?;
+        let seen = scope.sees(explanation.decided.task.tenant.as_ref());
+        seen.then_some(explanation).ok_or(RouterError::UnknownDecision(id))
     }
 
     /// All that the journal knows of a decision.
@@ -256,6 +289,8 @@ impl Router {
                         | Event::PolicyChanged { .. }
                         | Event::VerifierChanged { .. }
                         | Event::ArmChanged { .. }
+                        | Event::KeyChanged { .. }
+                        | Event::Spent { .. }
                         | Event::Erased { .. }
                         | Event::Compacted { .. },
                     ..
@@ -287,6 +322,16 @@ impl Router {
     pub fn is_learning(&self) -> bool {
         let learner = self.learner.lock().unwrap_or_else(PoisonError::into_inner);
         learner.as_ref().is_some_and(|learner| !learner.is_finished())
+    }
+
+    /// The API keys.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// The tenants and what they use.
+    pub fn tenants(&self) -> &Tenants {
+        &self.tenants
     }
 
     /// Live events.

@@ -34,6 +34,7 @@ use super::{
     verifiers::with_verifier_changes,
 };
 use crate::{
+    access::{Keys, TenantSettings, Tenants},
     action::policy::Action,
     arms::{Arm, Catalogue, Health},
     context::embedding::EmbeddingPool,
@@ -56,8 +57,8 @@ const SESSION_IDLE: Duration = Duration::from_secs(3_600);
 pub struct RouterSettings {
     /// Weights of the reward.
     pub reward: RewardWeights,
-    /// The tenants that tasks may name, with their weights of the reward; any, with the weights above, when empty.
-    pub tenants: BTreeMap<TenantId, RewardWeights>,
+    /// The tenants that tasks may name, with what each may use; any, with the weights above and no limit, when empty.
+    pub tenants: BTreeMap<TenantId, TenantSettings>,
     /// How much clients' feedback weighs in learning.
     pub trust: Trust,
     /// The domains that tasks may name; any (up to 64) when empty.
@@ -204,6 +205,8 @@ impl Router {
             (learner.state.at, learner.state.at_ms) = (folded.at, folded.at_ms);
         }
         learner.publish();
+        let tenants = Tenants::new(settings.tenants.clone(), &learner.state.spending);
+        let keys = Keys::of(journal.key_changes().await?);
         let level = Arc::clone(&writer);
         // A memory that fails is tried again while tasks flow.
         if let Err(error) = run_blocking(move || level.wait(|_| {})).await? {
@@ -252,6 +255,9 @@ impl Router {
             tracker,
             events,
             settings,
+            keys,
+            changing_keys: tokio::sync::Mutex::default(),
+            tenants,
             seen_domains: ArcSwap::default(),
             running: Running::default(),
             replacing: Running::default(),
@@ -262,6 +268,7 @@ impl Router {
         };
         let router = Arc::new(router);
         router.quarantine(poisoned).await;
+        router.hold_open().await?;
         router.watchers.spawn(Arc::clone(&router).watch_cards());
         router.watchers.spawn(Arc::clone(&router).watch_leases());
         let last = router.journal.last_seq().await?;

@@ -10,6 +10,7 @@ use super::{
     running::{Phase, Run, joined},
 };
 use crate::{
+    access::{Admission, Hold, nano_usd},
     arms::{
         CatalogueError,
         worker::{Ask, ErrorClass, WorkerError},
@@ -37,16 +38,40 @@ pub(super) struct Attempt {
 /// What the journal knows of a request that comes again.
 pub(super) enum Known {
     /// It was done.
-    Round(Round),
+    Round(Box<Round>),
     /// A crash came before its outcome.
-    CutOff(Explanation),
+    CutOff(Box<Explanation>),
+}
+
+/// Spends what was put aside, unless somebody told before what it cost. Where the journal failed the money is spent too.
+pub(super) fn settle(hold: Hold, cost_usd: f64, appended: &Result<Vec<Appended>, RouterError>) {
+    match appended.as_deref() {
+        Ok([.., Appended::Duplicate]) => drop(hold),
+        Ok(_) | Err(_) => hold.settle(nano_usd(cost_usd), now_ms()),
+    }
 }
 
 impl Router {
     /// Runs a task through the whole loop. It goes on to its end even when the caller stops waiting.
+    /// A tenant that is at its limits is refused.
     pub async fn run(self: &Arc<Self>, task: Task) -> Result<Round, RouterError> {
+        let admission = self.tenants.admit(task.tenant.as_ref())?;
+        self.run_admitted(task, admission).await
+    }
+
+    /// The same for one of many tasks: it waits for its tenant's rate and for a free place. Spent dollars are refused.
+    pub async fn run_in_turn(self: &Arc<Self>, task: Task) -> Result<Round, RouterError> {
+        let admission = self.tenants.admit_in_turn(task.tenant.as_ref()).await;
+        self.run_admitted(task, admission).await
+    }
+
+    async fn run_admitted(self: &Arc<Self>, task: Task, admission: Admission) -> Result<Round, RouterError> {
         let router = Arc::clone(self);
-        let round = self.rounds.spawn(async move { router.turn(task, None).await });
+        let round = self.rounds.spawn(async move {
+            // The place is taken until the round ends, also when nobody waits for it any more.
+            let _admission = admission;
+            router.turn(task, None).await
+        });
         let attempt = round.await.map_err(|error| RouterError::Internal(format!("the round panicked: {error}")))?;
         attempt.map(|attempt| attempt.round)
     }
@@ -57,15 +82,24 @@ impl Router {
             return Err(RouterError::Overloaded { waiting });
         }
         match self.claim(task).await? {
-            Claim::Fresh(decided) => self.run_to_end(decided, vec![], false, chat).await,
+            Claim::Fresh(decided, hold) => self.run_to_end(decided, hold, vec![], false, chat).await,
             Claim::Repeat(explanation) => match self.known(self.last_of(*explanation).await?).await? {
-                Known::Round(round) => Ok(Attempt { round, failure: None, body: Bytes::new() }),
+                Known::Round(round) => Ok(Attempt { round: *round, failure: None, body: Bytes::new() }),
                 // The decision was journaled, but a crash came before its outcome: finish what was begun.
-                Known::CutOff(Explanation { decided, early, .. }) => {
-                    self.run_to_end(Arc::new(decided), early, true, chat).await
+                Known::CutOff(cut_off) => {
+                    let Explanation { decided, early, .. } = *cut_off;
+                    let hold = self.hold_again(&decided)?;
+                    self.run_to_end(Arc::new(decided), hold, early, true, chat).await
                 }
             },
         }
+    }
+
+    /// Puts dollars aside once more for a decision that a crash cut off.
+    pub(super) fn hold_again(&self, decided: &Decided) -> Result<Hold, RouterError> {
+        let tenant = decided.task.tenant.as_ref();
+        self.tenants.release_parked(tenant, decided.decision.id);
+        Ok(self.tenants.reserve(tenant, decided.expected_cost_usd(), now_ms())?)
     }
 
     /// The last of the decisions of a task whose workers gave no answer.
@@ -89,7 +123,7 @@ impl Router {
     pub(super) async fn known(self: &Arc<Self>, explanation: Explanation) -> Result<Known, RouterError> {
         let Explanation { decided, outcome, mut feedback, early, abandoned } = explanation;
         let Some(outcome) = outcome else {
-            return Ok(Known::CutOff(Explanation { decided, outcome: None, feedback, early, abandoned }));
+            return Ok(Known::CutOff(Box::new(Explanation { decided, outcome: None, feedback, early, abandoned })));
         };
         if !outcome.kept.is_whole() && outcome.status == OutcomeStatus::Done {
             let id = decided.decision.id;
@@ -102,7 +136,7 @@ impl Router {
             Some(place) => feedback.swap_remove(place),
             None => self.verify_cut_off(&decided, &outcome, early).await?,
         };
-        Ok(Known::Round(Round { decided, outcome, feedback, repeated: true }))
+        Ok(Known::Round(Box::new(Round { decided, outcome, feedback, repeated: true })))
     }
 
     /// Verifies the answers whose verification a crash cut off.
@@ -149,22 +183,23 @@ impl Router {
     async fn run_to_end(
         self: &Arc<Self>,
         decided: Arc<Decided>,
+        hold: Hold,
         early: Vec<Feedback>,
         repeated: bool,
         chat: Option<&ChatRequest>,
     ) -> Result<Attempt, RouterError> {
         let first = decided.decision.id;
         let _replacing = self.replacing.enter(first, vec![]).ok_or(RouterError::StillRunning(first))?;
-        let mut attempt = self.run_once(decided, early, repeated, chat).await?;
+        let mut attempt = self.run_once(decided, hold, early, repeated, chat).await?;
         let mut failed = Vec::new();
-        while let Some(decided) = self.instead(&attempt, &mut failed).await {
-            attempt = self.run_once(decided, vec![], repeated, chat).await?;
+        while let Some((decided, hold)) = self.instead(&attempt, &mut failed).await {
+            attempt = self.run_once(decided, hold, vec![], repeated, chat).await?;
         }
         Ok(attempt)
     }
 
     /// The decision that takes the place of one that failed, if one may; the arm that failed joins those that did before.
-    pub(super) async fn instead(&self, attempt: &Attempt, failed: &mut Vec<ArmId>) -> Option<Arc<Decided>> {
+    pub(super) async fn instead(&self, attempt: &Attempt, failed: &mut Vec<ArmId>) -> Option<(Arc<Decided>, Hold)> {
         let Decided { task, decision, .. } = &*attempt.round.decided;
         let replaceable = attempt.failure.as_ref().is_some_and(|failure| failure.class() != ErrorClass::Request);
         if !replaceable || failed.len() >= self.settings.fallbacks {
@@ -172,11 +207,11 @@ impl Router {
         }
         failed.push(decision.arm.clone());
         match self.decide(task.clone(), Some(&Instead { of: decision.id, failed })).await {
-            Ok((decided, Appended::Stored { .. })) => {
+            Ok((decided, hold, Appended::Stored { .. })) => {
                 metrics::counter!(Metric::Replaced.name()).increment(1);
-                Some(decided)
+                Some((decided, hold))
             }
-            Ok((_, Appended::Duplicate)) | Err(RouterError::Arm(CatalogueError::NoneEligible(_))) => None,
+            Ok((_, _, Appended::Duplicate)) | Err(RouterError::Arm(CatalogueError::NoneEligible(_))) => None,
             Err(error) => {
                 tracing::warn!(%error, decision = %decision.id, "no other worker could take the task over");
                 None
@@ -187,6 +222,7 @@ impl Router {
     async fn run_once(
         self: &Arc<Self>,
         decided: Arc<Decided>,
+        hold: Hold,
         early: Vec<Feedback>,
         repeated: bool,
         chat: Option<&ChatRequest>,
@@ -200,13 +236,14 @@ impl Router {
             (Ok(arm), Mode::Single) => modes::run_single(id, &ask, arm).await,
             (Err(error), Mode::Single) => modes::not_run(id, &decided.decision.arm, &error.to_string()),
         };
-        self.close_run(&decided, run, ran, repeated, started).await
+        self.close_run(&decided, hold, run, ran, repeated, started).await
     }
 
     /// Verifies what was run; outcome and feedback are durable when this returns.
     pub(super) async fn close_run(
         self: &Arc<Self>,
         decided: &Arc<Decided>,
+        hold: Hold,
         run: Run<'_>,
         ran: Ran,
         repeated: bool,
@@ -217,7 +254,10 @@ impl Router {
         observe_stage(Stage::Run, started.elapsed());
         let feedback = self.judge(decided, &outcome, failure.as_ref()).await;
         let events = std::iter::once(Event::Ran { outcome: outcome.clone() });
-        self.append_judged(decided, &run, events, &outcome, &feedback).await?;
+        let spent = self.spent(decided, nano_usd(outcome.cost_usd));
+        let appended = self.append_judged(decided, &run, events, spent, &outcome, &feedback).await;
+        settle(hold, outcome.cost_usd, &appended);
+        appended?;
         self.have_judged(decided, &outcome);
         let round = Round { decided: Arc::clone(decided), outcome, feedback, repeated };
         Ok(Attempt { round, failure, body })
@@ -231,7 +271,7 @@ impl Router {
         outcome: &Outcome,
     ) -> Result<Feedback, RouterError> {
         let feedback = self.judge(decided, outcome, None).await;
-        self.append_judged(decided, run, std::iter::empty(), outcome, &feedback).await?;
+        self.append_judged(decided, run, std::iter::empty(), None, outcome, &feedback).await?;
         self.have_judged(decided, outcome);
         Ok(feedback)
     }
@@ -243,14 +283,15 @@ impl Router {
         decided: &Arc<Decided>,
         run: &Run<'_>,
         before: impl Iterator<Item = Event>,
+        spent: Option<Event>,
         outcome: &Outcome,
         feedback: &Feedback,
-    ) -> Result<(), RouterError> {
+    ) -> Result<Vec<Appended>, RouterError> {
         let weights = self.weights(&decided.task);
         let joined = run.close().into_iter().map(|early| joined(early, weights, outcome.cost_usd));
         let judged = joined.chain([feedback.clone()]).map(|feedback| Event::Judged { feedback });
-        self.append(before.chain(judged).map(|event| NewEvent::of(decided, event)).collect()).await?;
-        Ok(())
+        let events = before.chain(judged).chain(spent);
+        self.append(events.map(|event| NewEvent::of(decided, event)).collect()).await
     }
 
     /// What verifiers say of an answer; of none, that it failed.

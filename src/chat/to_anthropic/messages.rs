@@ -164,14 +164,14 @@ fn document<'a>(raw: &'a RawValue) -> Result<Block<'a>, ChatError> {
 fn assistant<'a>(fields: &mut Fields<'a>) -> Result<Vec<Block<'a>>, ChatError> {
     fields.ignore(&["reasoning_content", "reasoning", "annotations"]);
     fields.ignore_if("tool_calls", &["[]"]);
-    let mut turn = fields.list("thinking_blocks", |raw| thinking(raw))?.unwrap_or_default();
+    let mut turn = fields.list("thinking_blocks", thinking)?.unwrap_or_default();
     turn.retain(|block| !matches!(block, Block::Thinking { signature, .. } if signature.is_empty()));
     if let Some(content) = fields.take("content") {
         turn.extend(blocks(content, assistant_part)?);
     }
     let refusal = fields.text("refusal")?.filter(|refusal| !refusal.is_empty());
     turn.extend(refusal.map(|text| Block::Text { text }));
-    turn.extend(fields.list("tool_calls", |raw| call(raw))?.unwrap_or_default());
+    turn.extend(fields.list("tool_calls", call)?.unwrap_or_default());
     Ok(turn)
 }
 

@@ -106,7 +106,7 @@ pub(super) fn translate(body: &RawObject, model: &str) -> Result<Vec<u8>, ChatEr
     let max_tokens = max_tokens.or(fields.parse("max_tokens", limit)?).unwrap_or(MAX_TOKENS_DEFAULT);
     let mut chat = Chat::default();
     fields.list("messages", |raw| chat.message(raw))?;
-    let tools = fields.list("tools", |raw| tool(raw))?.filter(|tools: &Vec<_>| !tools.is_empty());
+    let tools = fields.list("tools", tool)?.filter(|tools: &Vec<_>| !tools.is_empty());
     let parallel = fields.flag("parallel_tool_calls")?;
     let tool_choice = tool_choice(fields.take("tool_choice"), tools.as_ref().and(parallel))?;
     let (thinking, effort) = effort(&mut fields)?;

@@ -117,7 +117,7 @@ pub(super) fn translate(body: &RawObject, model: &str) -> Result<Vec<u8>, ChatEr
         temperature: number(&mut fields, "temperature", 0.0..=1.0)?,
         top_p: number(&mut fields, "top_p", 0.0..=1.0)?,
         stop: stops(&mut fields)?,
-        tools: fields.list("tools", |raw| tool(raw))?.unwrap_or_default(),
+        tools: fields.list("tools", tool)?.unwrap_or_default(),
         tool_choice,
         parallel_tool_calls,
         user: fields.take("metadata").map(user).transpose()?.flatten(),
