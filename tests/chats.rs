@@ -311,3 +311,21 @@ async fn models_are_listed_for_both_kinds_of_clients() {
     let ids: Vec<_> = models["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
     assert_eq!((status, ids), (200, vec!["auto", "auto:math", "m", "c"]));
 }
+
+/// The SDKs that teams use, unmodified. `POINTSMAN_SDK_PYTHON` names a Python that has them.
+#[tokio::test]
+async fn the_sdks_of_both_protocols_are_served() {
+    let Some(python) = std::env::var_os("POINTSMAN_SDK_PYTHON") else {
+        println!("skipped: POINTSMAN_SDK_PYTHON names no Python with openai, anthropic and litellm");
+        return;
+    };
+    let served = served(&[("m", "openai"), ("c", "anthropic")]).await;
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sdk/clients.py");
+    let url = served.url.clone();
+    let ran = tokio::task::spawn_blocking(move || {
+        crate::served::output(std::process::Command::new(python).arg(script).arg(url))
+    });
+    let (status, stdout, stderr) = ran.await.unwrap();
+    assert!(status.success(), "{stdout}{stderr}");
+    assert_eq!(stdout.lines().count(), 3, "{stdout}");
+}
