@@ -8,9 +8,11 @@
 
 #![deny(unsafe_code, missing_docs)]
 
+pub mod access;
 pub mod action;
 pub mod api;
 pub mod arms;
+pub mod chat;
 pub mod config;
 pub mod context;
 pub mod dashboard;

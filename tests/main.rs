@@ -2,6 +2,7 @@
 
 mod arms;
 mod bad_input;
+mod chats;
 mod commands;
 mod compaction;
 #[path = "../bench/crash/mod.rs"]
@@ -12,6 +13,7 @@ mod daemon;
 mod durability;
 mod faults;
 mod journal_cli;
+mod keys;
 mod kills;
 mod layers;
 #[path = "../src/feedback/verifier/tests/liar.rs"]

@@ -202,3 +202,27 @@ async fn an_agents_trappings_do_not_change_what_is_recalled() {
     let similarity = why["context"]["neighbours"][0]["similarity"].as_f64().unwrap();
     assert!(similarity > 0.999, "{similarity}");
 }
+
+#[tokio::test]
+async fn feedback_comes_in_batches_and_a_wrong_item_harms_no_other() {
+    let served = Served::new(CONFIG);
+    let mut items = vec![];
+    for n in 0..5 {
+        let (_, routed) = served.post("/v1/route", &sum(n, 3)).await;
+        items.push(json!({"decision_id": routed["decision_id"], "score": 0.5}));
+    }
+    items.insert(2, json!({"decision_id": "none", "score": 0.5}));
+    items.insert(4, json!({"score": "high"}));
+    let (status, answers) = served.post("/v1/feedback/batch", &json!(items)).await;
+    assert_eq!((status, answers.as_array().unwrap().len()), (200, 7), "{answers}");
+    for (place, answer) in answers.as_array().unwrap().iter().enumerate() {
+        match place {
+            2 | 4 => assert!(answer["problem"]["type"].is_string(), "{answer}"),
+            _ => assert_eq!(answer["answer"]["status"], "stored", "{answer}"),
+        }
+    }
+    served.learnt(5).await;
+    let many = vec![json!({}); 1_001];
+    let (status, problem) = served.post("/v1/feedback/batch", &json!(many)).await;
+    assert_eq!((status, &problem["type"]), (422, &json!("urn:pointsman:problem:invalid-request")), "{problem}");
+}

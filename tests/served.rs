@@ -75,6 +75,11 @@ impl Served {
         Self::start(config, folder, &[])
     }
 
+    /// The same with variables set.
+    pub fn in_folder_with_env(config: &str, folder: &Path, variables: &[(&str, &str)]) -> Self {
+        Self::start(config, folder, variables)
+    }
+
     fn start(config: &str, folder: &Path, variables: &[(&str, &str)]) -> Self {
         let (file, log) = (folder.join("pointsman.toml"), folder.join("log"));
         std::fs::write(&file, config).unwrap();

@@ -105,6 +105,8 @@ impl Found {
             | Event::SnapshotChanged { .. }
             | Event::VerifierChanged { .. }
             | Event::Erased { .. }
+            | Event::KeyChanged { .. }
+            | Event::Spent { .. }
             | Event::Compacted { .. } => {}
         }
     }

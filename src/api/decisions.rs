@@ -6,15 +6,19 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use super::{ApiState, Problem};
+use super::{ApiState, Caller, Problem};
 use crate::{
     round::{DecisionId, Recall, VoterView},
     router::{Decided, Explanation},
 };
 
-pub(super) async fn explain(State(state): State<ApiState>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+pub(super) async fn explain(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
     let Explanation { decided, outcome, feedback, early, abandoned } =
-        state.router.explain(id.parse::<DecisionId>()?).await?;
+        state.router.explain_to(id.parse::<DecisionId>()?, &caller.scope()).await?;
     let Decided { task, context, observed, decision } = decided;
     let (recall, recall_error) = match &context.recall {
         Recall::Ok if context.neighbours.is_empty() => ("empty", None),
@@ -44,6 +48,7 @@ pub(super) async fn explain(State(state): State<ApiState>, Path(id): Path<String
             "neighbours": context.neighbours,
             "candidates": context.candidates,
             "masked": observed.masked,
+            "instead_of": observed.instead_of,
             "session": task.session,
             "session_last": context.last,
             "reward": context.weights,

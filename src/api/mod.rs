@@ -5,9 +5,12 @@
 
 mod admin;
 mod arms;
+mod caller;
+mod chat;
 mod decisions;
 mod events;
 mod feedback;
+mod keys;
 mod memory;
 mod ops;
 mod origin;
@@ -27,7 +30,7 @@ use axum::{
     extract::{DefaultBodyLimit, MatchedPath, Request},
     middleware::{self, Next},
     response::Response,
-    routing::{self, get, post},
+    routing::{self, delete, get, post},
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
@@ -41,6 +44,8 @@ use crate::{
 };
 
 pub use admin::AdminKey;
+pub use caller::Caller;
+pub use keys::{KeyReport, KeyStatus};
 pub use problem::Problem;
 
 /// Limits of the HTTP surface.
@@ -70,8 +75,10 @@ pub struct ApiState {
     pub router: Arc<Router>,
     /// Limits.
     pub limits: ApiLimits,
-    /// Needed for what changes the router, where there is one.
+    /// Opens everything, where there is one.
     pub admin_key: Option<AdminKey>,
+    /// Whether others than this machine's programs may reach the daemon: every request needs a key then.
+    pub exposed: bool,
     /// Renders the metrics, where a recorder is installed.
     pub metrics: Option<PrometheusHandle>,
     /// Set by a run of known length.
@@ -88,7 +95,11 @@ pub fn routes(state: ApiState) -> Routes {
     Routes::new()
         .route("/v1/tasks", post(tasks::run))
         .route("/v1/route", post(tasks::route))
+        .route("/v1/chat/completions", post(chat::completions))
+        .route("/v1/messages", post(chat::messages))
+        .route("/v1/models", get(chat::models))
         .route("/v1/feedback", post(feedback::give))
+        .route("/v1/feedback/batch", post(feedback::give_many))
         .route("/v1/decisions/{id}", get(decisions::explain))
         .route("/v1/regret", get(regret::report))
         .route("/v1/events", get(events::watch))
@@ -105,6 +116,7 @@ pub fn routes(state: ApiState) -> Routes {
         .merge(dashboard::routes())
         .fallback(problem::no_such_route)
         .method_not_allowed_fallback(problem::wrong_method)
+        .layer(middleware::from_fn_with_state(state.clone(), caller::identify))
         .layer(middleware::from_fn(origin::refuse_foreign))
         .layer(middleware::from_fn(count))
         .layer(CatchPanicLayer::custom(problem::panicked))
@@ -118,6 +130,9 @@ fn admin_routes(state: &ApiState) -> Routes<ApiState> {
         .route("/v1/memory/snapshots", get(memory::list).post(memory::create))
         .route("/v1/memory/snapshots/{name}/verify", post(memory::verify))
         .route("/v1/memory/snapshots/{name}/restore", post(memory::restore))
+        .route("/v1/keys", get(keys::list).post(keys::create))
+        .route("/v1/keys/{id}", delete(keys::revoke))
+        .route("/v1/tenants", get(keys::tenants))
         .route("/v1/arms", get(arms::list).post(arms::add))
         .route("/v1/arms/{*arm}", routing::patch(arms::patch).delete(arms::remove))
         .route("/v1/policies", get(policies::list))
@@ -135,7 +150,7 @@ fn admin_routes(state: &ApiState) -> Routes<ApiState> {
             "/v1/memory/snapshots/{name}",
             get(memory::download).put(memory::upload).delete(memory::delete).layer(DefaultBodyLimit::disable()),
         )
-        .route_layer(middleware::from_fn_with_state(state.clone(), admin::require))
+        .route_layer(middleware::from_fn_with_state(state.clone(), caller::require_admin))
 }
 
 async fn count(request: Request, next: Next) -> Response {

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
+    access::AccessError,
     round::{Invalid, MaskReason, Masked},
     router::{
         CatalogueError, ComponentError, EmbeddingError, JournalError, MemoryError, RegistryError, RouterError,
@@ -36,17 +37,44 @@ struct Document {
     /// What else helps, such as the decision's id.
     #[serde(flatten, skip_serializing_if = "Map::is_empty")]
     more: Map<String, Value>,
+    /// Seconds after which the same may go well, for the header `Retry-After`.
+    #[serde(skip)]
+    retry_after_s: Option<u64>,
 }
 
 impl Problem {
     pub(super) fn new(status: StatusCode, name: &str, title: &'static str, detail: impl Into<String>) -> Self {
         let kind = format!("urn:pointsman:problem:{name}");
         let status = status.as_u16();
-        Self(Box::new(Document { kind, title, status, detail: detail.into(), more: Map::new() }))
+        Self(Box::new(Document { kind, title, status, detail: detail.into(), more: Map::new(), retry_after_s: None }))
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// How long to wait, in seconds.
+    pub(super) fn retry_after_s(&self) -> Option<u64> {
+        self.0.retry_after_s
+    }
+
+    /// Its stable name.
+    pub(super) fn kind(&self) -> &str {
+        &self.0.kind
+    }
+
+    /// What happened and what to do.
+    pub(super) fn detail(&self) -> &str {
+        &self.0.detail
     }
 
     pub(super) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.0.more.insert(key.into(), value.into());
+        self
+    }
+
+    pub(super) fn retry_after(mut self, seconds: u64) -> Self {
+        self.0.retry_after_s = Some(seconds);
         self
     }
 
@@ -94,8 +122,13 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, [(header::CONTENT_TYPE, "application/problem+json")], Json(self)).into_response()
+        let retry_after = self.0.retry_after_s;
+        let mut response =
+            (self.status(), [(header::CONTENT_TYPE, "application/problem+json")], Json(self)).into_response();
+        if let Some(seconds) = retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
     }
 }
 
@@ -149,8 +182,41 @@ impl From<RouterError> for Problem {
             RouterError::Overloaded { .. } => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "Too many tasks are waiting", detail)
             }
+            RouterError::Access(error) => access(&error, detail),
+            RouterError::UnknownKey(_) => {
+                Self::new(StatusCode::NOT_FOUND, "unknown-key", "There is no such key", detail)
+            }
+            RouterError::AdminKeyFirst => {
+                Self::new(StatusCode::CONFLICT, "admin-key-first", "An admin key is needed first", detail)
+            }
             RouterError::Internal(_) => Problem::internal(&detail),
         }
+    }
+}
+
+fn access(error: &AccessError, detail: String) -> Problem {
+    let (limited, forbidden) = (StatusCode::TOO_MANY_REQUESTS, StatusCode::FORBIDDEN);
+    match error {
+        AccessError::TooFast { wait_ns, .. } => {
+            Problem::new(limited, "rate-limited", "Too many tasks a minute", detail)
+                .retry_after(wait_ns.div_ceil(1_000_000_000))
+        }
+        AccessError::TooMany { .. } => {
+            Problem::new(limited, "too-many-at-once", "Too many tasks at once", detail).retry_after(1)
+        }
+        AccessError::Budget { why, .. } if why.only_held => {
+            Problem::new(limited, "budget-reserved", "The budget is put aside for tasks that run", detail)
+                .retry_after(1)
+        }
+        // Not 429: clients try that again by themselves within seconds, and money does not come back within seconds.
+        AccessError::Budget { why, .. } => {
+            Problem::new(StatusCode::PAYMENT_REQUIRED, "budget-spent", "The budget is spent", detail)
+                .retry_after(why.resets_in_ms.unsigned_abs().div_ceil(1_000))
+        }
+        AccessError::Domain { .. } => {
+            Problem::new(forbidden, "domain-not-allowed", "The domain is not the tenant's", detail)
+        }
+        AccessError::Arm { .. } => Problem::new(forbidden, "arm-not-allowed", "The arm is not the tenant's", detail),
     }
 }
 

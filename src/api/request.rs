@@ -7,7 +7,7 @@ use axum::{
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::Problem;
+use super::{Caller, Problem};
 use crate::round::{
     Constraints, Domain, IdempotencyKey, Invalid, Message, Metadata, RewardWeights, SessionId, Task, TaskId, TenantId,
 };
@@ -39,8 +39,8 @@ pub(super) struct TaskRequest {
 }
 
 impl TaskRequest {
-    /// Checks it. The `Idempotency-Key` header counts where the body has no key of its own.
-    pub(super) fn into_task(self, headers: &HeaderMap) -> Result<Task, Problem> {
+    /// Checks it and makes it the caller's. The `Idempotency-Key` header counts where the body has no key of its own.
+    pub(super) fn into_task(self, headers: &HeaderMap, caller: &Caller) -> Result<Task, Problem> {
         let messages = match (self.prompt, self.messages) {
             (Some(prompt), None) => vec![Message { role: "user".into(), content: prompt }],
             (None, Some(messages)) => messages,
@@ -53,7 +53,7 @@ impl TaskRequest {
             .transpose()?
             .map(IdempotencyKey::new)
             .transpose()?;
-        let task = Task {
+        let mut task = Task {
             id: self.id.unwrap_or_else(TaskId::generate),
             domain: self.domain.unwrap_or_else(Domain::unknown),
             messages,
@@ -65,6 +65,7 @@ impl TaskRequest {
             idempotency_key: self.idempotency_key.or(header_key),
         };
         task.validate()?;
+        caller.own(&mut task)?;
         Ok(task)
     }
 }

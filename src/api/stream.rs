@@ -15,7 +15,7 @@ use futures::{Stream, StreamExt, stream};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ApiState, Problem,
+    ApiState, Caller, Problem,
     request::{TaskRequest, parse},
     tasks::{TaskAnswer, answer},
 };
@@ -44,7 +44,11 @@ struct Line {
     problem: Option<Problem>,
 }
 
-pub(super) async fn run(State(state): State<ApiState>, request: axum::extract::Request) -> Result<Response, Problem> {
+pub(super) async fn run(
+    State(state): State<ApiState>,
+    caller: Caller,
+    request: axum::extract::Request,
+) -> Result<Response, Problem> {
     let Query(Options { order }) = Query::try_from_uri(request.uri())
         .map_err(|error| Problem::invalid_json(format!("query: {error}; the option is order=input|finished")))?;
     let concurrency = state.limits.stream_concurrency;
@@ -52,8 +56,8 @@ pub(super) async fn run(State(state): State<ApiState>, request: axum::extract::R
     let lines = lines(request.into_body().into_data_stream(), state.limits.line_bytes_max)
         .take_until(state.stopping.clone().cancelled_owned());
     let answers = lines.map(move |(number, line)| {
-        let state = state.clone();
-        async move { one(&state, number, line).await }
+        let (state, caller) = (state.clone(), caller.clone());
+        async move { one(&state, &caller, number, line).await }
     });
     let body = match order {
         Order::Finished => Body::from_stream(answers.buffer_unordered(concurrency)),
@@ -62,10 +66,16 @@ pub(super) async fn run(State(state): State<ApiState>, request: axum::extract::R
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
 
-async fn one(state: &ApiState, line: u64, bytes: Result<Bytes, Problem>) -> Result<Bytes, std::convert::Infallible> {
+async fn one(
+    state: &ApiState,
+    caller: &Caller,
+    line: u64,
+    bytes: Result<Bytes, Problem>,
+) -> Result<Bytes, std::convert::Infallible> {
     let answered = async {
-        let task = parse::<TaskRequest>(&bytes?)?.into_task(&HeaderMap::new())?;
-        answer(state.router.run(task).await?)
+        let task = parse::<TaskRequest>(&bytes?)?.into_task(&HeaderMap::new(), caller)?;
+        // A tenant's rate slows the stream down; it refuses no line.
+        answer(state.router.run_in_turn(task).await?)
     };
     let line = match answered.await {
         Ok(answer) => Line { line, answer: Some(answer), problem: None },

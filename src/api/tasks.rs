@@ -9,7 +9,7 @@ use axum::{
 use serde::Serialize;
 
 use super::{
-    ApiState, Problem,
+    ApiState, Caller, Problem,
     request::{Body, TaskRequest},
 };
 use crate::{
@@ -92,10 +92,11 @@ pub(super) fn answer(round: Round) -> Result<TaskAnswer, Problem> {
 
 pub(super) async fn run(
     State(state): State<ApiState>,
+    caller: Caller,
     headers: HeaderMap,
     Body(request): Body<TaskRequest>,
 ) -> Result<Json<TaskAnswer>, Problem> {
-    let task = request.into_task(&headers)?;
+    let task = request.into_task(&headers, &caller)?;
     answer(state.router.run(task).await?).map(Json)
 }
 
@@ -115,10 +116,11 @@ pub(super) struct RouteAnswer {
 
 pub(super) async fn route(
     State(state): State<ApiState>,
+    caller: Caller,
     headers: HeaderMap,
     Body(request): Body<TaskRequest>,
 ) -> Result<Json<RouteAnswer>, Problem> {
-    let task = request.into_task(&headers)?;
+    let task = request.into_task(&headers, &caller)?;
     let Decided { task, decision, .. } = state.router.route(task).await?;
     Ok(Json(RouteAnswer {
         task_id: task.id,

@@ -154,21 +154,29 @@ impl Catalogue {
         Ok(self.with(arm))
     }
 
-    /// What may be chosen for a task: of all arms, or those that it names, the ones that nothing speaks against. `rests`
-    /// tells which arms fail of late; they are chosen only when there is no other.
-    pub fn select(&self, task: &Task, rests: impl Fn(&ArmId) -> bool) -> Result<Selection, CatalogueError> {
+    /// What may be chosen for a task: of all arms, or those that it names, the ones that nothing speaks against. `may`
+    /// tells which arms there are for whoever sends it, and `rests` which fail of late; those are chosen only when there is
+    /// no other. Those that failed on this very task are not.
+    pub fn select(
+        &self,
+        task: &Task,
+        may: impl Fn(&ArmId) -> bool,
+        failed: &[ArmId],
+        rests: impl Fn(&ArmId) -> bool,
+    ) -> Result<Selection, CatalogueError> {
         if let Some(asked) = &task.constraints.arms {
             asked.iter().try_for_each(|id| self.get(id).map(|_| ()))?;
         }
         let input_tokens = estimate_tokens(task.messages.iter().map(|message| message.content.len()).sum());
         let (mut candidates, mut resting, mut masked) = (vec![], vec![], vec![]);
         for arm in self.arms() {
-            if task.constraints.arms.as_ref().is_some_and(|asked| !asked.contains(&arm.id)) {
+            if !may(&arm.id) || task.constraints.arms.as_ref().is_some_and(|asked| !asked.contains(&arm.id)) {
                 continue;
             }
             let cost_usd = arm.prices.cost_usd(input_tokens, EXPECTED_OUTPUT_TOKENS);
             let candidate = Candidate::new(Mode::Single, arm.id.clone(), cost_usd);
-            match arm.masked(task, cost_usd) {
+            let why = if failed.contains(&arm.id) { Some(MaskReason::Failed) } else { arm.masked(task, cost_usd) };
+            match why {
                 Some(why) => masked.push(Masked { arm: arm.id.clone(), why }),
                 None if rests(&arm.id) => {
                     masked.push(Masked { arm: arm.id.clone(), why: MaskReason::Unhealthy });

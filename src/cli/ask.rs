@@ -19,10 +19,10 @@ use super::folders::{DataFolder, Folders, Owner};
 pub(super) struct Where {
     /// The data folder of the daemon [default: the user's data folder].
     #[arg(long, global = true, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
+    pub data_dir: Option<PathBuf>,
     /// The daemon [default: the one that uses the data folder].
     #[arg(long, global = true, value_name = "URL")]
-    url: Option<String>,
+    pub url: Option<String>,
     /// Print JSON.
     #[arg(long, global = true)]
     pub json: bool,
@@ -32,7 +32,7 @@ pub(super) struct Where {
 pub(super) struct Running {
     client: Client,
     url: String,
-    // Sent with what changes the daemon.
+    // Sent with every request.
     admin_key: Option<String>,
 }
 
@@ -84,9 +84,8 @@ impl Running {
         path: &str,
         fill: impl FnOnce(reqwest::RequestBuilder) -> reqwest::RequestBuilder,
     ) -> Result<Response> {
-        let reads = method == Method::GET;
         let mut request = fill(self.client.request(method, format!("{}{path}", self.url)));
-        if let Some(key) = self.admin_key.as_ref().filter(|_| !reads) {
+        if let Some(key) = &self.admin_key {
             request = request.bearer_auth(key);
         }
         let response = request.send().await.map_err(|error| anyhow!("no daemon answers at {}: {error}", self.url))?;

@@ -1,8 +1,15 @@
 //! A running daemon: the router behind its HTTP server, for `serve` and `demo`.
 
-use std::{collections::BTreeMap, io::ErrorKind, net::SocketAddr, sync::Arc, time::Duration, time::Instant};
+use std::{
+    collections::BTreeMap,
+    io::ErrorKind,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+    time::Instant,
+};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use arc_swap::ArcSwapOption;
 use pointsman::{
     api::{ApiLimits, ApiState, routes},
@@ -10,8 +17,9 @@ use pointsman::{
     config::{Config, check_arm},
     context::embedding::{EmbeddingPool, EmbeddingSettings},
     feedback::verifier::{Components, Registry, Sandbox, VerifierSpec},
+    journal::now_ms,
     memory::{EdgeMemory, Memory, MemoryError, ServerMemory, ServerSettings, Shape},
-    router::{ArmMaker, Opened, Router, RouterError, RouterParts, RouterSettings, Trust},
+    router::{ArmMaker, Opened, Router, RouterError, RouterParts, RouterSettings, Trust, keys_of},
     telemetry,
 };
 use tokio::{net::TcpListener, runtime::Handle, task::JoinHandle};
@@ -38,6 +46,14 @@ pub(super) struct Daemon {
 impl Daemon {
     /// Puts the parts together, folds the journal and starts to listen.
     pub(super) async fn start(config: &Config, folders: &Folders, data: DataFolder) -> Result<Self> {
+        let exposed = !config.listen.ip().is_loopback();
+        if exposed && config.admin_key.is_none() && !keys_of(&data.journal()).await?.any_usable(None, now_ms()) {
+            bail!(
+                "{} would let anyone who reaches it spend your money, since there is no key: make one with `pointsman keys create --name me \
+                 --role admin`, or listen on a loopback address such as 127.0.0.1:7700",
+                config.listen
+            );
+        }
         let listener = listen(config.listen).await?;
         let address = listener.local_addr().context("the listening address is unknown")?;
         let metrics = telemetry::install_recorder().context("metrics cannot be recorded")?;
@@ -55,6 +71,7 @@ impl Daemon {
                 synchronous: config.synchronous,
                 prompts: config.prompts,
                 checkpoint: data.checkpoint(),
+                fallbacks: config.fallbacks,
                 lease: Duration::from_millis(config.lease_ms),
                 card: config.policy_card.clone(),
                 policy: config.policy.clone(),
@@ -86,6 +103,7 @@ impl Daemon {
                 stream_concurrency: config.stream_concurrency,
             },
             admin_key: config.admin_key,
+            exposed,
             metrics: Some(metrics),
             progress: Arc::new(ArcSwapOption::empty()),
             stopping: CancellationToken::new(),
@@ -94,7 +112,13 @@ impl Daemon {
         let stopping = state.stopping.clone();
         let served = axum::serve(listener, routes(state.clone()));
         let server = tokio::spawn(served.with_graceful_shutdown(stopping.cancelled_owned()).into_future());
-        if let Err(error) = data.announce(&format!("http://{address}")) {
+        // Commands on this machine reach a daemon that listens everywhere by loopback.
+        let near = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())),
+            IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::from((Ipv6Addr::LOCALHOST, address.port())),
+            IpAddr::V4(_) | IpAddr::V6(_) => address,
+        };
+        if let Err(error) = data.announce(&format!("http://{near}")) {
             tracing::warn!(%error, "commands will not find this daemon by its data folder");
         }
         let shutdown = Duration::from_millis(config.shutdown_ms);
@@ -174,7 +198,7 @@ async fn parts(config: &Config, folders: &Folders, data: &DataFolder) -> Result<
     };
     let snapshots = data.snapshots();
     snapshots.remove_parts();
-    let workers = Arc::new(Workers::new()?);
+    let workers = Arc::new(Workers::new(Duration::from_millis(config.connect_timeout_ms)));
     let arms = config.arms.iter().enumerate().map(|(index, arm)| workers.arm(arm, index as u64));
     let catalogue = Catalogue::new(arms.collect::<Result<_>>()?)?;
     let base = config.base.clone();

@@ -8,6 +8,7 @@ mod embedded;
 mod explain;
 mod folders;
 mod journal;
+mod keys;
 mod memory;
 mod models;
 mod policy;
@@ -70,6 +71,8 @@ enum Command {
     Verify(verify::VerifyArguments),
     /// Look at the journal, export and import it, verify it, erase from it.
     Journal(journal::JournalArguments),
+    /// Make, list and revoke API keys.
+    Keys(keys::KeysArguments),
     /// Look into memory, snapshot, move and rebuild it.
     Memory(memory::MemoryArguments),
 }
@@ -105,6 +108,7 @@ pub fn run() -> ExitCode {
             Command::Explain(arguments) => explain::run(arguments, &folders).await,
             Command::Verify(arguments) => verify::run(arguments, &folders).await,
             Command::Journal(arguments) => journal::run(arguments, &folders).await,
+            Command::Keys(arguments) => keys::run(arguments, &folders).await,
             Command::Memory(arguments) => memory::run(arguments, &folders).await,
         }
     });

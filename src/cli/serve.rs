@@ -66,10 +66,12 @@ pub(super) async fn run(arguments: ServeArguments, folders: &Folders) -> Result<
     if opened.memory_behind > 0 {
         eprintln!("Memory does not answer yet: {} entries wait for it", opened.memory_behind);
     }
-    println!(
-        "Listening on http://{0} (loopback only: no keys are configured); page: http://{0}/dashboard",
-        daemon.address
-    );
+    let who = match (daemon.state.exposed, daemon.state.router.keys().is_empty(), daemon.state.admin_key.is_some()) {
+        (false, true, false) => "loopback only: no key was made, and whoever is on this machine is trusted",
+        (false, true, true) => "loopback only: no key was made; changes need $POINTSMAN_ADMIN_KEY",
+        (true, _, _) | (_, false, _) => "every request needs a key",
+    };
+    println!("Listening on http://{0} ({who}); page: http://{0}/dashboard", daemon.address);
     asked_to_stop().await;
     eprintln!("Finishing what is running ...");
     daemon.stop().await

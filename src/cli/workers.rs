@@ -4,42 +4,61 @@ use std::{
     collections::HashMap,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
 use pointsman::{
     arms::{
         Arm,
-        worker::{OpenAiSettings, OpenAiWorker, Recorded, ReplayedWorker, ScriptedSettings, ScriptedWorker, Worker},
+        worker::{
+            HttpSettings, HttpWorker, Recorded, ReplayedWorker, ScriptedSettings, ScriptedWorker, Worker,
+            upstream::client,
+        },
     },
     config::{ArmConfig, WorkerConfig},
     replay::Dataset,
 };
 
-/// Makes workers that share one HTTP client and the datasets read so far.
+/// Makes workers that share HTTP clients and the datasets read so far.
 pub(super) struct Workers {
-    client: reqwest::Client,
+    connect_timeout: Duration,
+    // Guards the clients by the proxies that they use.
+    clients: Mutex<HashMap<Option<String>, reqwest::Client>>,
     // Guards the datasets by their folders.
     datasets: Mutex<HashMap<PathBuf, Arc<Dataset>>>,
 }
 
 impl Workers {
-    pub(super) fn new() -> Result<Self> {
-        let client = reqwest::Client::builder().build().context("the HTTP client cannot start")?;
-        Ok(Self { client, datasets: Mutex::default() })
+    pub(super) fn new(connect_timeout: Duration) -> Self {
+        Self { connect_timeout, clients: Mutex::default(), datasets: Mutex::default() }
+    }
+
+    fn client(&self, proxy: Option<&str>) -> Result<reqwest::Client> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&proxy.map(str::to_owned)) {
+            return Ok(client.clone());
+        }
+        let client = client(self.connect_timeout, proxy).context("the HTTP client cannot start")?;
+        clients.insert(proxy.map(str::to_owned), client.clone());
+        Ok(client)
     }
 
     /// One arm; `seed` makes a scripted worker's mistakes its own.
     pub(super) fn arm(&self, config: &ArmConfig, seed: u64) -> Result<Arm> {
         let worker: Arc<dyn Worker> = match &config.worker {
-            WorkerConfig::OpenAi { base_url, model, api_key, timeout_ms } => {
-                let settings = OpenAiSettings {
-                    base_url: base_url.clone(),
-                    model: model.clone(),
-                    api_key: api_key.clone(),
-                    timeout_ms: *timeout_ms,
+            WorkerConfig::Http(endpoint) => {
+                let settings = HttpSettings {
+                    protocol: endpoint.protocol,
+                    base_url: endpoint.base_url.clone(),
+                    model: endpoint.model.clone(),
+                    api_key: endpoint.api_key.clone(),
+                    timeout_ms: endpoint.timeout_ms,
+                    idle_timeout_ms: endpoint.idle_timeout_ms,
+                    retries: endpoint.retries,
+                    concurrency: endpoint.concurrency,
                 };
-                Arc::new(OpenAiWorker::new(settings, self.client.clone()))
+                Arc::new(HttpWorker::new(settings, self.client(endpoint.proxy.as_deref())?))
             }
             WorkerConfig::Scripted { skill, default_skill, latency_ms } => {
                 Arc::new(ScriptedWorker::new(ScriptedSettings {

@@ -1,5 +1,6 @@
 //! From raw to checked: collects every problem before it gives up.
 
+mod tenants;
 mod verifiers;
 
 use std::{
@@ -12,18 +13,19 @@ use std::{
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::{ArmConfig, Config, Trust, WorkerConfig, raw};
+use super::{ArmConfig, Config, Endpoint, Trust, WorkerConfig, raw};
 use crate::{
     action::policy::lay_over,
     arms::Prices,
+    chat::Protocol,
     context::embedding::KnownModel,
     feedback::verifier::{SandboxLimits, VerifierSpec},
     memory::{ApiKey, ServerSettings},
-    round::{ArmId, Domain, Kept, RewardWeights, TenantId},
+    round::{ArmId, Domain, Kept},
 };
 
 const DEFAULTS: &str = include_str!("defaults.toml");
-const SECTIONS: [&str; 13] = [
+const SECTIONS: [&str; 14] = [
     "server",
     "journal",
     "memory",
@@ -34,6 +36,7 @@ const SECTIONS: [&str; 13] = [
     "feedback",
     "tenants",
     "verifiers",
+    "workers",
     "judge",
     "domains",
     "arms",
@@ -138,9 +141,10 @@ impl Checker<'_> {
         let policy: Option<raw::Policy> = self.section("policy");
         let reward: Option<raw::Reward> = self.section("reward");
         let feedback: Option<raw::FeedbackSection> = self.section("feedback");
-        let tenants = self.tenants();
+        let workers: Option<raw::WorkersSection> = self.section("workers");
         let verifiers: Option<raw::Verifiers> = self.section("verifiers");
         let domains = self.domains();
+        let tenants = self.tenants(reward, &domains);
         let arms = self.arms(&domains);
         let judge = self.judge(&arms, &domains);
         let admin_key = server.as_ref().and_then(|server| self.admin_key(&server.admin_key_env));
@@ -168,9 +172,16 @@ impl Checker<'_> {
         if let Some(verifiers) = &verifiers {
             self.limits(verifiers);
         }
+        if let Some(workers) = &workers {
+            let p = &mut self.problems;
+            p.require(workers.fallbacks <= 16, "workers.fallbacks", "must be from 0 (none) to 16");
+            let timely = (1..=60_000).contains(&workers.connect_timeout_ms);
+            p.require(timely, "workers.connect_timeout_ms", "must be from 1 to 60000");
+        }
         let default_verifiers = verifiers.as_ref().map(|raw| self.verifier_set("verifiers.default", &raw.default));
         let (server, journal, memory, embedding) = (server?, journal?, memory?, embedding?);
         let (context, policy, reward, verifiers) = (context?, policy?, reward?, verifiers?);
+        let workers = workers?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Some(Config {
             base: self.base.to_path_buf(),
@@ -204,6 +215,8 @@ impl Checker<'_> {
             trust: trust?,
             tenants,
             reward,
+            fallbacks: workers.fallbacks,
+            connect_timeout_ms: workers.connect_timeout_ms,
             sandbox: SandboxLimits {
                 fuel: verifiers.fuel,
                 deadline_ms: verifiers.deadline_ms,
@@ -231,15 +244,8 @@ impl Checker<'_> {
         let streams = (1..=1_024).contains(&server.stream_concurrency);
         p.require(streams, "server.stream_concurrency", "must be from 1 to 1024");
         match server.listen.parse::<SocketAddr>() {
-            Ok(address) if address.ip().is_loopback() => Some(address),
-            Ok(address) => {
-                let advice = format!(
-                    "{address} would let anyone who reaches it spend your money, since there are no keys yet; use a \
-                     loopback address such as 127.0.0.1:7700 and put a proxy with access control before it"
-                );
-                p.add("server.listen", advice);
-                None
-            }
+            // Whether there are keys, which others than this machine's programs need, is known at start.
+            Ok(address) => Some(address),
             Err(_) => {
                 p.add("server.listen", format!("{:?} must be an address such as 127.0.0.1:7700", server.listen));
                 None
@@ -303,29 +309,6 @@ impl Checker<'_> {
             );
         }
         Trust { client: raw.client, judge: raw.judge, thumbs: raw.thumbs }
-    }
-
-    fn tenants(&mut self) -> BTreeMap<TenantId, RewardWeights> {
-        let mut tenants = BTreeMap::new();
-        let Some(Value::Table(table)) = self.table.get("tenants").cloned() else {
-            let absent = !self.table.contains_key("tenants");
-            self.problems.require(absent, "tenants", "must be tables, such as [tenants.acme]");
-            return tenants;
-        };
-        for (name, value) in table {
-            let key = format!("tenants.{name}");
-            let tenant = TenantId::new(&name).map_err(|error| error.problem);
-            let section = value.try_into::<raw::Tenant>().map_err(|error| one_line(&error));
-            let sound =
-                section.and_then(|raw| raw.reward.validate().map(|()| raw.reward).map_err(|error| error.to_string()));
-            match (tenant, sound) {
-                (Ok(tenant), Ok(reward)) => drop(tenants.insert(tenant, reward)),
-                (tenant, sound) => {
-                    tenant.err().into_iter().chain(sound.err()).for_each(|advice| self.problems.add(&key, advice));
-                }
-            }
-        }
-        tenants
     }
 
     fn domains(&mut self) -> BTreeMap<Domain, Option<Vec<VerifierSpec>>> {
@@ -417,24 +400,8 @@ impl Checker<'_> {
         domains: &BTreeMap<Domain, Option<Vec<VerifierSpec>>>,
     ) -> WorkerConfig {
         match worker {
-            raw::Worker::Openai { base_url, model, api_key_env, timeout_ms } => {
-                let web = base_url.starts_with("http://") || base_url.starts_with("https://");
-                let p = &mut self.problems;
-                p.require(web, format!("{key}.base_url"), "must start with http:// or https:// and end with /v1");
-                p.require(!model.is_empty(), format!("{key}.model"), "must be the model's name at that endpoint");
-                let timely = (1..=3_600_000).contains(&timeout_ms);
-                p.require(timely, format!("{key}.timeout_ms"), "must be from 1 to 3600000");
-                let api_key = api_key_env.and_then(|name| {
-                    let found = (self.env)(&name).filter(|value| !value.is_empty());
-                    if found.is_none() {
-                        let advice =
-                            format!("${name} is not set; export it, or remove api_key_env if no key is needed");
-                        self.problems.add(format!("{key}.api_key_env"), advice);
-                    }
-                    found.map(|value| (name, value))
-                });
-                WorkerConfig::OpenAi { base_url, model, api_key, timeout_ms }
-            }
+            raw::Worker::Openai(raw) => WorkerConfig::Http(self.endpoint(key, Protocol::OpenAi, raw)),
+            raw::Worker::Anthropic(raw) => WorkerConfig::Http(self.endpoint(key, Protocol::Anthropic, raw)),
             raw::Worker::Scripted { skill, default_skill, latency_ms } => {
                 let skill = self.skill(key, skill, domains);
                 let known = (0.0..=1.0).contains(&default_skill);
@@ -449,6 +416,31 @@ impl Checker<'_> {
                 WorkerConfig::Replay { dataset, model }
             }
         }
+    }
+
+    fn endpoint(&mut self, key: &str, protocol: Protocol, raw: raw::Endpoint) -> Endpoint {
+        let raw::Endpoint { base_url, model, api_key_env, timeout_ms, idle_timeout_ms, retries, concurrency, proxy } =
+            raw;
+        let web = |url: &str| url.starts_with("http://") || url.starts_with("https://");
+        let p = &mut self.problems;
+        p.require(web(&base_url), format!("{key}.base_url"), "must start with http:// or https:// and end with /v1");
+        p.require(!model.is_empty(), format!("{key}.model"), "must be the model's name at that endpoint");
+        for (name, ms) in [("timeout_ms", timeout_ms), ("idle_timeout_ms", idle_timeout_ms)] {
+            p.require((1..=3_600_000).contains(&ms), format!("{key}.{name}"), "must be from 1 to 3600000");
+        }
+        p.require(retries <= 10, format!("{key}.retries"), "must be from 0 to 10");
+        p.require((1..=10_000).contains(&concurrency), format!("{key}.concurrency"), "must be from 1 to 10000");
+        let proxied = proxy.as_deref().is_none_or(|proxy| web(proxy) && reqwest::Proxy::all(proxy).is_ok());
+        p.require(proxied, format!("{key}.proxy"), "must be an address such as http://proxy.example.com:3128");
+        let api_key = api_key_env.and_then(|name| {
+            let found = (self.env)(&name).filter(|value| !value.is_empty());
+            if found.is_none() {
+                let advice = format!("${name} is not set; export it, or remove api_key_env if no key is needed");
+                self.problems.add(format!("{key}.api_key_env"), advice);
+            }
+            found.map(|value| (name, value))
+        });
+        Endpoint { protocol, base_url, model, api_key, timeout_ms, idle_timeout_ms, retries, concurrency, proxy }
     }
 
     fn skill(

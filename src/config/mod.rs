@@ -13,8 +13,10 @@ use std::{
 };
 
 use crate::{
+    access::TenantSettings,
     api::AdminKey,
     arms::Prices,
+    chat::Protocol,
     context::embedding::Pooling,
     feedback::verifier::{SandboxLimits, VerifierSpec},
     journal::Synchronous,
@@ -30,7 +32,7 @@ pub use check::{Problem, Problems, check, check_arm};
 pub struct Config {
     /// The folder that relative paths are taken from.
     pub base: PathBuf,
-    /// Where to listen; loopback.
+    /// Where to listen. Beyond loopback only where there is a key, which is known at start.
     pub listen: SocketAddr,
     /// The largest request body, in bytes, streams excepted.
     pub body_bytes_max: usize,
@@ -40,7 +42,7 @@ pub struct Config {
     pub stream_concurrency: usize,
     /// How long running rounds may take to finish at shutdown, in milliseconds.
     pub shutdown_ms: u64,
-    /// The key for what changes the router; without one every client may.
+    /// The key that opens everything, also before any other was made.
     pub admin_key: Option<AdminKey>,
     /// What durable means.
     pub synchronous: Synchronous,
@@ -78,10 +80,14 @@ pub struct Config {
     pub policy_cards: PathBuf,
     /// How much clients' feedback weighs in learning.
     pub trust: Trust,
-    /// The tenants, with their weights of the reward; any, with the weights below, when empty.
-    pub tenants: BTreeMap<TenantId, RewardWeights>,
+    /// The tenants and what each may use; any, with the weights below and no limit, when empty.
+    pub tenants: BTreeMap<TenantId, TenantSettings>,
     /// Weights of the reward.
     pub reward: RewardWeights,
+    /// How many other workers may take a task over when one gives no answer.
+    pub fallbacks: usize,
+    /// How long a worker may take to accept a connection, in milliseconds.
+    pub connect_timeout_ms: u64,
     /// What one verification may use.
     pub sandbox: SandboxLimits,
     /// The model that judges answers, if one is to.
@@ -120,20 +126,49 @@ pub struct ArmConfig {
     pub worker: WorkerConfig,
 }
 
-/// What runs an arm.
+/// A worker behind HTTP.
 #[derive(Clone)]
+pub struct Endpoint {
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// Up to and including `/v1`.
+    pub base_url: String,
+    /// The model's name there.
+    pub model: String,
+    /// The variable that holds the key, and the key.
+    pub api_key: Option<(String, String)>,
+    /// How long a call may take, in milliseconds.
+    pub timeout_ms: u64,
+    /// How long an answer may stop once it has begun, in milliseconds.
+    pub idle_timeout_ms: u64,
+    /// How often a call that failed is tried again.
+    pub retries: u32,
+    /// Calls at one time.
+    pub concurrency: usize,
+    /// The address of a proxy, where the environment's are not to be used.
+    pub proxy: Option<String>,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("protocol", &self.protocol)
+            .field("base_url", &self.base_url)
+            .field("model", &self.model)
+            .field("api_key_env", &self.api_key.as_ref().map(|(name, _)| name))
+            .field("timeout_ms", &self.timeout_ms)
+            .field("idle_timeout_ms", &self.idle_timeout_ms)
+            .field("retries", &self.retries)
+            .field("concurrency", &self.concurrency)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What runs an arm.
+#[derive(Debug, Clone)]
 pub enum WorkerConfig {
-    /// An OpenAI-compatible endpoint.
-    OpenAi {
-        /// Up to and including `/v1`.
-        base_url: String,
-        /// The model's name there.
-        model: String,
-        /// The variable that holds the key, and the key.
-        api_key: Option<(String, String)>,
-        /// How long a call may take, in milliseconds.
-        timeout_ms: u64,
-    },
+    /// An endpoint of one of the chat protocols.
+    Http(Endpoint),
     /// A worker of stated skill.
     Scripted {
         /// Probability of a right answer per domain.
@@ -150,29 +185,6 @@ pub enum WorkerConfig {
         /// The model in it.
         model: String,
     },
-}
-
-impl std::fmt::Debug for WorkerConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::OpenAi { base_url, model, api_key, timeout_ms } => f
-                .debug_struct("OpenAi")
-                .field("base_url", base_url)
-                .field("model", model)
-                .field("api_key_env", &api_key.as_ref().map(|(name, _)| name))
-                .field("timeout_ms", timeout_ms)
-                .finish(),
-            Self::Scripted { skill, default_skill, latency_ms } => f
-                .debug_struct("Scripted")
-                .field("skill", skill)
-                .field("default_skill", default_skill)
-                .field("latency_ms", latency_ms)
-                .finish(),
-            Self::Replay { dataset, model } => {
-                f.debug_struct("Replay").field("dataset", dataset).field("model", model).finish()
-            }
-        }
-    }
 }
 
 #[cfg(test)]

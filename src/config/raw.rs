@@ -123,10 +123,16 @@ pub(super) struct FeedbackSection {
     pub thumbs: f64,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct Tenant {
-    pub reward: Reward,
+    pub reward: Option<Reward>,
+    pub domains: Option<Vec<String>>,
+    pub arms: Option<Vec<String>>,
+    pub requests_per_minute: Option<u32>,
+    pub usd_per_day: Option<f64>,
+    pub usd_per_month: Option<f64>,
+    pub concurrency: Option<u32>,
 }
 
 pub(super) type Reward = RewardWeights;
@@ -174,6 +180,13 @@ pub(super) struct Verifier {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub(super) struct WorkersSection {
+    pub fallbacks: usize,
+    pub connect_timeout_ms: u64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct DomainSection {
     #[serde(default)]
     pub verifiers: Option<Vec<Verifier>>,
@@ -203,14 +216,8 @@ fn enabled() -> bool {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case", tag = "kind")]
 pub(super) enum Worker {
-    Openai {
-        base_url: String,
-        model: String,
-        #[serde(default)]
-        api_key_env: Option<String>,
-        #[serde(default = "default_timeout_ms")]
-        timeout_ms: u64,
-    },
+    Openai(Endpoint),
+    Anthropic(Endpoint),
     Scripted {
         #[serde(default)]
         skill: BTreeMap<String, f64>,
@@ -224,7 +231,42 @@ pub(super) enum Worker {
     },
 }
 
+/// A worker behind HTTP.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Endpoint {
+    pub base_url: String,
+    pub model: String,
+    #[serde(default)]
+    pub api_key_env: Option<String>,
+    #[serde(default = "default_timeout_ms")]
+    pub timeout_ms: u64,
+    #[serde(default = "default_idle_timeout_ms")]
+    pub idle_timeout_ms: u64,
+    #[serde(default = "default_retries")]
+    pub retries: u32,
+    #[serde(default = "default_concurrency")]
+    pub concurrency: usize,
+    #[serde(default)]
+    pub proxy: Option<String>,
+}
+
 /// Long enough for a slow model's long answer.
 fn default_timeout_ms() -> u64 {
     120_000
+}
+
+/// A model that thinks sends nothing for a while.
+fn default_idle_timeout_ms() -> u64 {
+    60_000
+}
+
+/// What fails for a moment mostly works the second time.
+fn default_retries() -> u32 {
+    2
+}
+
+/// More than most providers allow one key.
+fn default_concurrency() -> usize {
+    256
 }

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use super::{Decided, Event};
-use crate::round::{Channel, DecisionId, Embedding, Feedback, IdempotencyKey};
+use crate::round::{Channel, DecisionId, Embedding, Feedback, IdempotencyKey, TenantId};
 
+/// Starts the `once` keys of clients' own keys: of tasks, of tenants' tasks (no tenant's name holds a colon), of feedback.
+pub(super) const TASK: &str = "task:";
+pub(super) const TENANT_TASK: &str = "task@";
+pub(super) const FEEDBACK: &str = "feedback:";
 /// Starts the `once` keys of restorations.
 pub(super) const RESTORED: &str = "memory:";
 /// Starts those of changed policies.
@@ -13,6 +17,8 @@ pub(super) const POLICY: &str = "policy:";
 pub(super) const ARM: &str = "arm:";
 /// Starts those of changed verifiers.
 pub(super) const VERIFIER: &str = "verifier:";
+/// Starts those of changed API keys.
+pub(super) const KEY: &str = "key:";
 
 /// An event to append.
 #[derive(Debug, Clone)]
@@ -37,17 +43,22 @@ impl NewEvent {
     /// The key under which this event can exist only once, if any.
     pub(super) fn once(&self) -> Option<String> {
         match &self.event {
-            Event::Decided { task, .. } => task.idempotency_key.as_ref().map(by_task_key),
+            Event::Decided { context, .. } if let Some(failed) = context.observed.instead_of => Some(by_failed(failed)),
+            Event::Decided { task, .. } => {
+                task.idempotency_key.as_ref().map(|key| by_task_key(task.tenant.as_ref(), key))
+            }
             Event::Ran { outcome } => Some(format!("ran:{}", outcome.decision_id)),
             Event::Judged { feedback } => Some(feedback_key(feedback, "judged")),
             Event::Early { feedback } => Some(feedback_key(feedback, "early")),
             Event::Abandoned { decision_id } => Some(format!("abandoned:{decision_id}")),
+            Event::Spent { spent } => Some(format!("spent:{}", spent.decision_id)),
             Event::SnapshotChanged { .. } | Event::Erased { .. } | Event::Compacted { .. } => None,
             // A key of its own, by which it is found again.
             Event::MemoryRestored { .. } => Some(format!("{RESTORED}{}", DecisionId::generate())),
             Event::PolicyChanged { .. } => Some(format!("{POLICY}{}", DecisionId::generate())),
             Event::ArmChanged { .. } => Some(format!("{ARM}{}", DecisionId::generate())),
             Event::VerifierChanged { .. } => Some(format!("{VERIFIER}{}", DecisionId::generate())),
+            Event::KeyChanged { .. } => Some(format!("{KEY}{}", DecisionId::generate())),
         }
     }
 
@@ -81,14 +92,22 @@ fn feedback_key(feedback: &Feedback, kind: &str) -> String {
     }
 }
 
-/// The `once` key of a task's idempotency key.
-pub(super) fn by_task_key(key: &IdempotencyKey) -> String {
-    format!("task:{key}")
+/// The `once` key of a task's idempotency key. Each tenant has keys of its own: one never meets another's tasks.
+pub(super) fn by_task_key(tenant: Option<&TenantId>, key: &IdempotencyKey) -> String {
+    match tenant {
+        Some(tenant) => format!("{TENANT_TASK}{tenant}:{key}"),
+        None => format!("{TASK}{key}"),
+    }
+}
+
+/// The `once` key of the decision that takes the place of one that failed.
+pub(super) fn by_failed(id: DecisionId) -> String {
+    format!("instead:{id}")
 }
 
 /// The `once` key of a feedback's idempotency key.
 pub(super) fn by_feedback_key(key: &IdempotencyKey) -> String {
-    format!("feedback:{key}")
+    format!("{FEEDBACK}{key}")
 }
 
 /// What became of an appended event.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Event;
-use crate::round::{Candidate, Context, Decision, Embedding, Kept, Masked, Neighbour, Recall, Taken, Task};
+use crate::round::{Candidate, Context, Decision, DecisionId, Embedding, Kept, Masked, Neighbour, Recall, Taken, Task};
 
 /// A context without its embedding, which is stored as bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,6 +41,9 @@ pub struct Observed {
     /// The arms that could not be chosen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub masked: Vec<Masked>,
+    /// The decision that this one takes the place of, because its worker gave no answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<DecisionId>,
 }
 
 impl Observed {
@@ -52,6 +55,7 @@ impl Observed {
             expected_scores: None,
             kept: Kept::Whole,
             masked: Vec::new(),
+            instead_of: None,
         }
     }
 }

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ContextRecord;
 use crate::round::{
-    ArmId, ArmPatch, Decision, DecisionId, Domain, Feedback, Outcome, Task, VerifierChange, VerifierName,
+    ArmId, ArmPatch, Decision, DecisionId, Domain, Feedback, KeyChange, KeyId, Outcome, Task, TenantId, VerifierChange,
+    VerifierName,
 };
 
 /// One event. Fields are only ever added, with a default, so that old journals stay readable.
@@ -77,6 +78,18 @@ pub enum Event {
         /// What became of it.
         change: ArmChange,
     },
+    /// An API key was made or revoked.
+    KeyChanged {
+        /// Its public part.
+        key: KeyId,
+        /// What became of it.
+        change: KeyChange,
+    },
+    /// A tenant's dollars were spent on a decision; once for each.
+    Spent {
+        /// How much, and whose.
+        spent: Spent,
+    },
     /// Texts were taken out of earlier records because somebody asked for it.
     Erased {
         /// How much.
@@ -97,11 +110,13 @@ impl Event {
             Self::Ran { outcome } => Some(outcome.decision_id),
             Self::Judged { feedback } | Self::Early { feedback } => Some(feedback.decision_id),
             Self::Abandoned { decision_id } => Some(*decision_id),
+            Self::Spent { spent } => Some(spent.decision_id),
             Self::MemoryRestored { .. }
             | Self::SnapshotChanged { .. }
             | Self::PolicyChanged { .. }
             | Self::VerifierChanged { .. }
             | Self::ArmChanged { .. }
+            | Self::KeyChanged { .. }
             | Self::Erased { .. }
             | Self::Compacted { .. } => None,
         }
@@ -120,6 +135,8 @@ impl Event {
             Self::PolicyChanged { .. } => "policy_changed",
             Self::VerifierChanged { .. } => "verifier_changed",
             Self::ArmChanged { .. } => "arm_changed",
+            Self::KeyChanged { .. } => "key_changed",
+            Self::Spent { .. } => "spent",
             Self::Erased { .. } => "erased",
             Self::Compacted { .. } => "compacted",
         }
@@ -193,6 +210,17 @@ pub enum ArmChange {
     Changed(ArmPatch),
     /// It is gone. Its statistics stay, in case that it comes back.
     Removed,
+}
+
+/// What a decision cost a tenant. Whole billionths of a dollar: their sum does not depend on the order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// The decision.
+    pub decision_id: DecisionId,
+    /// Whose money.
+    pub tenant: TenantId,
+    /// Billionths of a dollar.
+    pub nano_usd: u64,
 }
 
 /// What became of a snapshot of memory.

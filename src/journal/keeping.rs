@@ -53,6 +53,8 @@ impl Keeping {
             | Event::PolicyChanged { .. }
             | Event::VerifierChanged { .. }
             | Event::ArmChanged { .. }
+            | Event::KeyChanged { .. }
+            | Event::Spent { .. }
             | Event::Erased { .. }
             | Event::Compacted { .. } => {}
         }
@@ -90,6 +92,9 @@ impl Keeping {
 
     fn outcome(&self, outcome: &mut Outcome) {
         outcome.output = self.text(&outcome.output);
+        for call in &mut outcome.tool_calls {
+            call.arguments = self.text(&call.arguments);
+        }
         outcome.kept = self.kept;
     }
 

@@ -36,6 +36,7 @@ pub use erase::{Erasure, erase};
 pub use error::JournalError;
 pub use event::{
     ArmChange, Compacted, Erased, ErasedBy, Event, PolicyChange, PolicyOrigin, PolicyRole, Restored, SnapshotChange,
+    Spent,
 };
 pub use keeping::Keeping;
 pub use reader::{JournalReader, Open};

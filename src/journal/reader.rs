@@ -12,13 +12,16 @@ use sqlx::{
 
 use super::{
     ArmChange, Base, Decided, Event, JournalError, PolicyChange, Restored, Stored,
-    append::{ARM, POLICY, RESTORED, VERIFIER, by_feedback_key, by_task_key},
+    append::{ARM, KEY, POLICY, RESTORED, VERIFIER, by_failed, by_feedback_key, by_task_key},
     decided::FIRST_MODEL,
     event::RAN,
     pack::{self, Columns},
     schema,
 };
-use crate::round::{ArmId, DecisionId, Domain, Embedding, IdempotencyKey, Task, VerifierChange, VerifierName};
+use crate::round::{
+    ArmId, DecisionId, Domain, Embedding, IdempotencyKey, KeyChange, KeyId, Task, TenantId, VerifierChange,
+    VerifierName,
+};
 
 /// Events with the embedding of the journal's model, if there is one.
 const SELECT: &str = "SELECT events.*, reembedded.embedding AS embedded_again FROM events
@@ -143,10 +146,23 @@ impl JournalReader {
         row.map(|row| self.read(&row)).transpose()
     }
 
-    /// The decision that a task with this idempotency key led to.
-    pub async fn by_idempotency_key(&self, key: &IdempotencyKey) -> Result<Option<DecisionId>, JournalError> {
+    /// The decision that a tenant's task with this idempotency key led to.
+    pub async fn by_idempotency_key(
+        &self,
+        tenant: Option<&TenantId>,
+        key: &IdempotencyKey,
+    ) -> Result<Option<DecisionId>, JournalError> {
+        self.by_once(by_task_key(tenant, key)).await
+    }
+
+    /// The decision that took the place of one that failed.
+    pub async fn instead_of(&self, id: DecisionId) -> Result<Option<DecisionId>, JournalError> {
+        self.by_once(by_failed(id)).await
+    }
+
+    async fn by_once(&self, key: String) -> Result<Option<DecisionId>, JournalError> {
         let found: Option<Vec<u8>> = sqlx::query_scalar("SELECT decision_id FROM events WHERE once = ?")
-            .bind(by_task_key(key))
+            .bind(key)
             .fetch_optional(&self.pool)
             .await?;
         found
@@ -175,6 +191,20 @@ impl JournalReader {
             let decision_id = DecisionId::from_bytes(row.try_get("decision_id")?)
                 .map_err(|error| JournalError::Damaged { seq, reason: error.to_string() })?;
             Ok(Open { seq, decision_id })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// Decisions that ran after a place and of which nobody said what the answer is worth, oldest first.
+    pub async fn unjudged(&self, after: i64) -> Result<Vec<DecisionId>, JournalError> {
+        let sql = "SELECT seq, decision_id FROM events WHERE seq > ? AND kind = 'ran' AND NOT EXISTS (SELECT 1 FROM events AS later
+                       WHERE later.decision_id = events.decision_id AND later.kind = 'judged')
+                   ORDER BY seq";
+        let rows = sqlx::query(sql).bind(after).fetch_all(&self.pool).await?;
+        let read = |row: &SqliteRow| {
+            let seq: i64 = row.try_get("seq")?;
+            DecisionId::from_bytes(row.try_get("decision_id")?)
+                .map_err(|error| JournalError::Damaged { seq, reason: error.to_string() })
         };
         rows.iter().map(read).collect()
     }
@@ -251,6 +281,17 @@ impl JournalReader {
         Ok(changes
             .filter_map(|stored| match stored.event {
                 Event::VerifierChanged { domain, verifier, change } => Some((domain, verifier, change)),
+                _ => None,
+            })
+            .collect())
+    }
+
+    /// All changes of API keys, oldest first.
+    pub async fn key_changes(&self) -> Result<Vec<(KeyId, KeyChange)>, JournalError> {
+        let changes = self.named(KEY).await?.into_iter();
+        Ok(changes
+            .filter_map(|stored| match stored.event {
+                Event::KeyChanged { key, change } => Some((key, change)),
                 _ => None,
             })
             .collect())

@@ -123,8 +123,8 @@ async fn an_idempotency_key_names_one_decision() {
         .count();
     assert_eq!(stored, 1);
     let key = IdempotencyKey::new("k").unwrap();
-    assert!(journal.by_idempotency_key(&key).await.unwrap().is_some());
-    assert!(journal.by_idempotency_key(&IdempotencyKey::new("other").unwrap()).await.unwrap().is_none());
+    assert!(journal.by_idempotency_key(None, &key).await.unwrap().is_some());
+    assert!(journal.by_idempotency_key(None, &IdempotencyKey::new("other").unwrap()).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -136,6 +136,7 @@ async fn events_of_one_append_are_one_unit() {
         decision_id: round.decision.id,
         status: OutcomeStatus::Done,
         output: "2".into(),
+        tool_calls: vec![],
         kept: Kept::Whole,
         calls: vec![],
         cost_usd: 0.0,

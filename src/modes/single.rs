@@ -2,25 +2,71 @@
 
 use std::time::Instant;
 
+use bytes::Bytes;
+
 use crate::{
-    arms::{Arm, estimate_tokens},
-    round::{ArmId, Call, CallStatus, DecisionId, Kept, Outcome, OutcomeStatus, Task},
+    arms::{
+        Arm, estimate_tokens,
+        worker::{Ask, WorkerError},
+    },
+    chat::{self, Answer},
+    round::{ArmId, Call, CallStatus, DecisionId, Kept, Outcome, OutcomeStatus, ToolCall},
 };
 
-/// Calls the arm once. A failure is an outcome too: it is journaled and learnt from.
-pub async fn run_single(decision_id: DecisionId, task: &Task, arm: &Arm) -> Outcome {
+/// What running a decision gave, and why it gave no answer, if it did not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ran {
+    /// The outcome; a failure is one too: it is journaled and learnt from.
+    pub outcome: Outcome,
+    /// Why there is no answer.
+    pub failure: Option<WorkerError>,
+    /// The answer in the client's protocol, where the client speaks one.
+    pub body: Bytes,
+}
+
+/// Calls the arm once.
+pub async fn run_single(decision_id: DecisionId, ask: &Ask<'_>, arm: &Arm) -> Ran {
     let started = Instant::now();
-    let answered = arm.worker.answer(task).await;
+    let answered = arm.worker.answer(ask).await;
     let latency_ms = started.elapsed().as_secs_f64() * 1e3;
-    let sent: usize = task.messages.iter().map(|message| message.content.len()).sum();
-    let (status, call_status, output, input_tokens, output_tokens, cost_usd) = match answered {
-        Ok(answer) => {
-            let input_tokens = answer.input_tokens.unwrap_or_else(|| estimate_tokens(sent));
-            let output_tokens = answer.output_tokens.unwrap_or_else(|| estimate_tokens(answer.text.len()));
-            let cost_usd = answer.cost_usd.unwrap_or_else(|| arm.prices.cost_usd(input_tokens, output_tokens));
-            (OutcomeStatus::Done, CallStatus::Ok, answer.text, input_tokens, output_tokens, cost_usd)
+    match answered {
+        Ok(reply) => {
+            let outcome = called(decision_id, ask, arm, &reply.said, reply.cost_usd, None, latency_ms);
+            Ran { outcome, failure: None, body: reply.body }
         }
-        Err(error) => (OutcomeStatus::Failed, CallStatus::Error(error.to_string()), String::new(), 0, 0, 0.0),
+        Err(failure) => {
+            let said = Answer::default();
+            let outcome = called(decision_id, ask, arm, &said, Some(0.0), Some(&failure), latency_ms);
+            Ran { outcome, failure: Some(failure), body: Bytes::new() }
+        }
+    }
+}
+
+/// The outcome of a call that said something and then, maybe, failed: what was said until then was paid for.
+pub fn called(
+    decision_id: DecisionId,
+    ask: &Ask<'_>,
+    arm: &Arm,
+    said: &Answer,
+    cost_usd: Option<f64>,
+    failure: Option<&WorkerError>,
+    latency_ms: f64,
+) -> Outcome {
+    let sent = || ask.task.messages.iter().map(|message| message.content.len()).sum();
+    let failed_at_once = failure.is_some() && *said == Answer::default();
+    let (input_tokens, output_tokens) = match said.usage {
+        Some(usage) => (usage.input_tokens, usage.output_tokens),
+        None if failed_at_once => (0, 0),
+        None => (estimate_tokens(sent()), estimate_tokens(said.text.len())),
+    };
+    let cost_usd = cost_usd.unwrap_or_else(|| arm.prices.cost_usd(input_tokens, output_tokens));
+    let (status, call_status) = match failure {
+        None => (OutcomeStatus::Done, CallStatus::Ok),
+        Some(failure) => (OutcomeStatus::Failed, CallStatus::Error(failure.to_string())),
+    };
+    let (output, tool_calls) = match failure {
+        None => (said.text.clone(), said.tool_calls.iter().map(tool_call).collect()),
+        Some(_) => (String::new(), vec![]),
     };
     let call = Call {
         arm: arm.id.clone(),
@@ -31,11 +77,15 @@ pub async fn run_single(decision_id: DecisionId, task: &Task, arm: &Arm) -> Outc
         cost_usd,
         latency_ms,
     };
-    Outcome { decision_id, status, output, kept: Kept::Whole, calls: vec![call], cost_usd, latency_ms }
+    Outcome { decision_id, status, output, tool_calls, kept: Kept::Whole, calls: vec![call], cost_usd, latency_ms }
+}
+
+fn tool_call(call: &chat::ToolCall) -> ToolCall {
+    ToolCall { id: call.id.clone(), name: call.name.clone(), arguments: call.arguments.clone() }
 }
 
 /// The outcome of a decision whose arm left before it was run.
-pub fn not_run(decision_id: DecisionId, arm: &ArmId, why: &str) -> Outcome {
+pub fn not_run(decision_id: DecisionId, arm: &ArmId, why: &str) -> Ran {
     let status = CallStatus::Error(why.into());
     let call = Call {
         arm: arm.clone(),
@@ -47,13 +97,15 @@ pub fn not_run(decision_id: DecisionId, arm: &ArmId, why: &str) -> Outcome {
         latency_ms: 0.0,
     };
     let calls = vec![call];
-    Outcome {
+    let outcome = Outcome {
         decision_id,
         status: OutcomeStatus::Failed,
         output: String::new(),
+        tool_calls: vec![],
         kept: Kept::Whole,
         calls,
         cost_usd: 0.0,
         latency_ms: 0.0,
-    }
+    };
+    Ran { outcome, failure: None, body: Bytes::new() }
 }

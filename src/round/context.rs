@@ -192,6 +192,8 @@ pub enum MaskReason {
     Lacks(Capability),
     /// It is expected to cost more than the task allows.
     TooDear,
+    /// It gave this task no answer a moment ago.
+    Failed,
 }
 
 impl std::fmt::Display for MaskReason {
@@ -202,6 +204,7 @@ impl std::fmt::Display for MaskReason {
             Self::Unhealthy => f.write_str("failed several times in a row and rests"),
             Self::Lacks(capability) => write!(f, "cannot do {capability}"),
             Self::TooDear => f.write_str("is expected to cost more than constraints.cost_usd_max"),
+            Self::Failed => f.write_str("gave the task no answer"),
         }
     }
 }

@@ -105,6 +105,11 @@ name!(
     |c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c)
 );
 
+name!(
+    /// What people call an API key, such as `ci` or `team-search laptop`.
+    KeyName, "name", 64, "printable ASCII", |c| c.is_ascii_graphic() || c == ' '
+);
+
 impl TaskId {
     /// A fresh, time-ordered id.
     pub fn generate() -> Self {
@@ -137,6 +142,11 @@ impl DecisionId {
     /// Reads the sixteen bytes back.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Invalid> {
         Uuid::from_slice(bytes).map(Self).map_err(|error| Invalid::new("decision_id", error.to_string()))
+    }
+
+    /// When it was made, in seconds since 1970.
+    pub fn created_s(&self) -> u64 {
+        self.0.get_timestamp().map_or(0, |time| time.to_unix().0)
     }
 
     /// The decision's random seed: a hash of its id, so that a replay draws the same.

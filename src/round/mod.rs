@@ -9,6 +9,7 @@ mod decision;
 mod feedback;
 mod ids;
 mod kept;
+mod key;
 mod outcome;
 mod task;
 mod unit;
@@ -18,9 +19,12 @@ pub use arm::ArmPatch;
 pub use context::{ArmFeatures, Candidate, Context, Embedding, MaskReason, Masked, Neighbour, Recall, Taken, TriedArm};
 pub use decision::{Decision, PolicyRef, Probability, Reason, ShadowView, VoterView};
 pub use feedback::{Channel, Feedback, FeedbackSource, Signal, Verdict, VerdictStatus};
-pub use ids::{ArmId, Capability, DecisionId, Domain, IdempotencyKey, SessionId, TaskId, TenantId, VerifierName};
+pub use ids::{
+    ArmId, Capability, DecisionId, Domain, IdempotencyKey, KeyName, SessionId, TaskId, TenantId, VerifierName,
+};
 pub use kept::Kept;
-pub use outcome::{Call, CallStatus, Outcome, OutcomeStatus};
+pub use key::{KeyChange, KeyHash, KeyId, KeyRecord, KeyRole};
+pub use outcome::{Call, CallStatus, Outcome, OutcomeStatus, ToolCall};
 pub use task::{Constraints, Message, Metadata, PROMPT_BYTES_MAX, Task};
 pub use unit::{Mode, Propensity, RewardWeights, Score};
 pub use verifier::{

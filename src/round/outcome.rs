@@ -1,6 +1,9 @@
 //! Outcome: what running the action gave, failures included.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::{ArmId, DecisionId, Kept};
 
@@ -13,6 +16,9 @@ pub struct Outcome {
     pub status: OutcomeStatus,
     /// The answer; empty when it failed.
     pub output: String,
+    /// The tools that are to be called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
     /// What is kept of the answer.
     #[serde(default, skip_serializing_if = "Kept::is_whole")]
     pub kept: Kept,
@@ -22,6 +28,28 @@ pub struct Outcome {
     pub cost_usd: f64,
     /// From the decision to the answer, in milliseconds.
     pub latency_ms: f64,
+}
+
+/// A call of a tool that the answer asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The worker's id of the call.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// JSON as the worker wrote it.
+    pub arguments: String,
+}
+
+impl Outcome {
+    /// What verifiers look at: the text, or the tools that are to be called where there is none.
+    pub fn checked(&self) -> Cow<'_, str> {
+        if !self.output.is_empty() || self.tool_calls.is_empty() {
+            return Cow::Borrowed(&self.output);
+        }
+        let call = |call: &ToolCall| json!({"name": call.name, "arguments": call.arguments});
+        Cow::Owned(Value::Array(self.tool_calls.iter().map(call).collect()).to_string())
+    }
 }
 
 /// Whether a decision led to an answer.

@@ -10,7 +10,7 @@ use crate::{
     action::policy::Action,
     arms::{Arm, Catalogue, CatalogueError},
     journal::{ArmChange, Event, NewEvent, now_ms},
-    round::{ArmId, ArmPatch},
+    round::{ArmId, ArmPatch, Domain},
     telemetry::Metric,
 };
 
@@ -52,6 +52,21 @@ pub(super) fn changed(
 }
 
 impl Router {
+    /// The names of all arms, in listing order.
+    pub fn arm_ids(&self) -> Vec<ArmId> {
+        self.catalogue.load().arms().map(|arm| arm.id.clone()).collect()
+    }
+
+    /// The domains that tasks may name, or those that were seen where none are configured.
+    pub fn domains(&self) -> Vec<Domain> {
+        let known = &self.settings.domains;
+        if known.is_empty() {
+            self.seen_domains.load().iter().cloned().collect()
+        } else {
+            known.iter().cloned().collect()
+        }
+    }
+
     /// All arms, in listing order.
     pub fn arms(&self) -> Vec<ArmReport> {
         let snapshot = self.policy.load();

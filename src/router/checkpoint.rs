@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{cards::Acting, trial::Trial};
 use crate::{
+    access::Spending,
     journal::{JournalError, JournalReader},
     round::PolicyRef,
 };
@@ -46,6 +47,9 @@ pub(super) struct Known {
     pub standings: Value,
     pub centroids: Value,
     pub tracker: Value,
+    /// Absent where no tenant spent anything, as in files of before there were budgets.
+    #[serde(default, skip_serializing_if = "Spending::is_empty")]
+    pub spending: Spending,
 }
 
 /// What a policy learnt.

@@ -7,17 +7,17 @@ use std::{
 };
 
 use super::{
-    Router, RouterError, RouterSettings,
+    Router, RouterError,
     draw::{Deciding, Drawn, draw},
 };
 use crate::{
+    access::{Hold, TenantSettings},
     action::policy::observe,
     arms::Selection,
     context::chat::essence,
     journal::{Appended, Decided, NewEvent, Observed, now_ms},
     round::{
-        Candidate, Context, DecisionId, Domain, Embedding, Neighbour, Reason, Recall, RewardWeights, Taken, Task,
-        TenantId,
+        ArmId, Candidate, Context, DecisionId, Domain, Embedding, Neighbour, Reason, Recall, Taken, Task, TenantId,
     },
     telemetry::{Metric, Stage, observe_stage},
 };
@@ -25,13 +25,33 @@ use crate::{
 /// The most domains that a router without configured domains tells apart.
 const DOMAINS_MAX: usize = 64;
 
+/// What a decision takes the place of.
+pub(super) struct Instead<'a> {
+    /// The decision whose worker gave no answer.
+    pub of: DecisionId,
+    /// The arms that gave this task none.
+    pub failed: &'a [ArmId],
+}
+
 impl Router {
-    /// Observes and decides; the decision is durable when this returns.
-    pub(super) async fn decide(&self, mut task: Task) -> Result<(Arc<Decided>, Appended), RouterError> {
+    /// Observes and decides; the decision is durable when this returns. Before it is, the most that the task is expected to
+    /// cost is put aside of its tenant's dollars. Where it takes the place of one that failed, the arms that did are no
+    /// candidates: it is drawn from what the policy says of the others, and has a propensity of its own.
+    pub(super) async fn decide(
+        &self,
+        mut task: Task,
+        instead: Option<&Instead<'_>>,
+    ) -> Result<(Arc<Decided>, Hold, Appended), RouterError> {
+        let own = self.tenant(task.tenant.as_ref())?;
+        if let Some((tenant, own)) = own {
+            own.check_arms(tenant, task.constraints.arms.as_deref())?;
+            if task.domain != Domain::unknown() {
+                own.check_domain(tenant, &task.domain)?;
+            }
+        }
         self.admit(&task.domain)?;
-        let default = self.tenant_reward(task.tenant.as_ref())?;
         // Journaled with the task, so that a later change of the default does not change what was learnt.
-        let weights = *task.reward.get_or_insert(default);
+        let weights = *task.reward.get_or_insert(own.map_or(self.settings.reward, |(_, own)| own.reward));
         let started = Instant::now();
         let text = essence(&task.messages);
         let embedding = self.embedder.embed(&text).await?;
@@ -42,18 +62,29 @@ impl Router {
         let mut observed = Observed::of(self.embedder.model_id());
         if task.domain == Domain::unknown() {
             let nearest = snapshot.centroids.nearest(&embedding, self.settings.domain_similarity);
-            if let Some((domain, similarity)) = nearest.filter(|(domain, _)| self.admit(domain).is_ok()) {
+            if let Some((domain, similarity)) = nearest.filter(|(domain, _)| {
+                self.admit(domain).is_ok() && own.is_none_or(|(_, own)| own.allows_domain(domain))
+            }) {
                 (task.domain, observed.domain_similarity) = (domain, Some(similarity));
+            }
+            if let Some((tenant, own)) = own {
+                own.check_domain(tenant, &task.domain)?;
             }
         }
         let now = now_ms();
         let catalogue = self.catalogue.load_full();
-        let selection = catalogue.select(&task, |arm| self.health.rests(arm, now))?;
+        let may = |arm: &ArmId| own.is_none_or(|(_, own)| own.allows_arm(arm));
+        let failed = instead.map_or(&[][..], |instead| instead.failed);
+        let selection = catalogue.select(&task, may, failed, |arm| self.health.rests(arm, now))?;
         let Selection { candidates, masked, fallback } = selection;
+        let dearest = candidates.iter().map(|candidate| candidate.cost_usd).fold(0.0, f64::max);
+        let hold = self.tenants.reserve(task.tenant.as_ref(), dearest, now)?;
         observed.masked = masked;
+        observed.instead_of = instead.map(|instead| instead.of);
         let expected_score = |candidate: &Candidate| catalogue.get(&candidate.arm).ok()?.worker.expected_score(&task);
         observed.expected_scores = candidates.iter().map(expected_score).collect();
-        let last = match &task.session {
+        let session = task.session.clone().map(|session| (task.tenant.clone(), session));
+        let last = match &session {
             Some(session) => self.sessions.get(session).await,
             None => None,
         };
@@ -75,12 +106,12 @@ impl Router {
         observe_stage(Stage::Decide, started.elapsed());
         let decided = Arc::new(Decided { task, context, observed, decision });
         let appended = self.append(vec![NewEvent::of(&decided, decided.to_event())]).await?;
-        if let Some(session) = &decided.task.session {
+        if let Some(session) = session {
             let taken = Taken { mode: decided.decision.mode, arm: decided.decision.arm.clone() };
-            self.sessions.insert(session.clone(), taken).await;
+            self.sessions.insert(session, taken).await;
         }
         self.quarantine(poisoned).await;
-        Ok((decided, appended.first().copied().unwrap_or(Appended::Duplicate)))
+        Ok((decided, hold, appended.first().copied().unwrap_or(Appended::Duplicate)))
     }
 
     /// Similar past tasks. Without memory there are none, and the decision says why.
@@ -105,14 +136,15 @@ impl Router {
         (vec![], Recall::Unavailable(reason))
     }
 
-    /// What a tenant's tasks weigh.
-    fn tenant_reward(&self, tenant: Option<&TenantId>) -> Result<RewardWeights, RouterError> {
-        let RouterSettings { reward, tenants, .. } = &self.settings;
-        let Some(tenant) = tenant.filter(|_| !tenants.is_empty()) else { return Ok(*reward) };
-        tenants.get(tenant).copied().ok_or_else(|| RouterError::UnknownTenant {
-            tenant: tenant.clone(),
-            known: tenants.keys().map(TenantId::as_str).collect::<Vec<_>>().join(", "),
-        })
+    /// A task's tenant and what it may use, where tenants are configured.
+    fn tenant<'a>(
+        &'a self,
+        tenant: Option<&'a TenantId>,
+    ) -> Result<Option<(&'a TenantId, &'a TenantSettings)>, RouterError> {
+        let Some(tenant) = tenant.filter(|_| !self.tenants.is_empty()) else { return Ok(None) };
+        let settings = self.tenants.settings(tenant);
+        let unknown = || RouterError::UnknownTenant { tenant: tenant.clone(), known: self.tenants.known() };
+        Ok(Some((tenant, settings.ok_or_else(unknown)?)))
     }
 
     fn admit(&self, domain: &Domain) -> Result<(), RouterError> {

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use crate::{
+    access::AccessError,
     action::policy::CardError,
     arms::CatalogueError,
     context::embedding::EmbeddingError,
     feedback::verifier::RegistryError,
     journal::JournalError,
     memory::{MemoryError, snapshot::SnapshotError},
-    round::{DecisionId, Domain, IdempotencyKey, Invalid, TenantId},
+    round::{DecisionId, Domain, IdempotencyKey, Invalid, KeyId, TenantId},
 };
 
 /// Why the router did not do as asked.
@@ -102,6 +103,18 @@ pub enum RouterError {
         /// What to do instead.
         instead: &'static str,
     },
+    /// A tenant may not do this, or not now.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// An API key that does not exist.
+    #[error("there is no key {0}; `pointsman keys list` or GET /v1/keys shows them")]
+    UnknownKey(KeyId),
+    /// The first key is one that cannot make others.
+    #[error(
+        "the first key must be an admin key: once there is a key, nobody without one can administer the daemon (or start it \
+         with $POINTSMAN_ADMIN_KEY)"
+    )]
+    AdminKeyFirst,
     /// A defect here.
     #[error("internal error: {0}")]
     Internal(String),

@@ -7,7 +7,8 @@ use super::{
     running::{Phase, joined},
 };
 use crate::{
-    journal::{Appended, Decided, Event, NewEvent, Stored},
+    access::{Scope, nano_usd},
+    journal::{Appended, Decided, Event, NewEvent, Stored, now_ms},
     round::{
         Call, CallStatus, DecisionId, Feedback, FeedbackSource, IdempotencyKey, Invalid, Kept, Outcome, OutcomeStatus,
         Score,
@@ -83,8 +84,9 @@ pub enum AcknowledgedAs {
 }
 
 impl Router {
-    /// Takes feedback; it is durable when this returns. Idempotent by (decision, source).
-    pub async fn feedback(self: &Arc<Self>, said: ClientFeedback) -> Result<Acknowledged, RouterError> {
+    /// Takes feedback from somebody who may see some tenant's decisions; it is durable when this returns. Idempotent by
+    /// (decision, source).
+    pub async fn feedback(self: &Arc<Self>, said: ClientFeedback, scope: &Scope) -> Result<Acknowledged, RouterError> {
         let bad = |field, problem: &str| RouterError::Invalid(Invalid::new(field, problem));
         if said.cost_usd.is_some_and(|cost| !(0.0..=1e6).contains(&cost)) {
             return Err(bad("cost_usd", "must be a number from 0 to 1000000"));
@@ -92,13 +94,14 @@ impl Router {
         if said.latency_ms.is_some_and(|ms| !(0.0..=1e9).contains(&ms)) {
             return Err(bad("latency_ms", "must be a number from 0 to 1000000000"));
         }
+        let decided = self.journal.decided(said.decision_id).await?;
+        let decided = decided.filter(|decided| scope.sees(decided.task.tenant.as_ref()));
+        let decided = Arc::new(decided.ok_or(RouterError::UnknownDecision(said.decision_id))?);
         if let Some(key) = &said.idempotency_key
             && let Some(known) = self.journal.feedback_by_key(key).await?
         {
             return repeated(key, known, &said);
         }
-        let decided = self.journal.decided(said.decision_id).await?;
-        let decided = Arc::new(decided.ok_or(RouterError::UnknownDecision(said.decision_id))?);
         if said.output.is_some() && !decided.observed.kept.is_whole() {
             return Err(RouterError::NotKept {
                 id: said.decision_id,
@@ -108,6 +111,9 @@ impl Router {
         }
         let phase = self.running.phase(said.decision_id);
         let cost_usd = said.cost_usd.unwrap_or_else(|| decided.expected_cost_usd());
+        // Others than the client do not know what its call cost, unless they say so.
+        let tells_cost = said.source == ClientSource::Client || said.cost_usd.is_some();
+        let spent = tells_cost.then(|| self.spent(&decided, nano_usd(cost_usd))).flatten();
         let mut answer = None;
         let (events, feedback) = match (said.score, said.output) {
             (_, Some(_)) if said.source != ClientSource::Client => {
@@ -125,7 +131,7 @@ impl Router {
             (None, Some(output)) => {
                 let outcome = client_outcome(&decided, output, cost_usd, said.latency_ms.unwrap_or(0.0));
                 let trust = self.settings.trust.client;
-                let judged = self.judge(&decided, &outcome).await;
+                let judged = self.judge(&decided, &outcome, None).await;
                 let feedback = Feedback { trust, idempotency_key: said.idempotency_key, ..judged };
                 answer = Some(outcome.clone());
                 (vec![Event::Ran { outcome }, Event::Judged { feedback: feedback.clone() }], feedback)
@@ -135,8 +141,13 @@ impl Router {
                 return Err(bad("output", "cannot come with `score`; send one of them, or two feedbacks"));
             }
         };
-        let new = events.into_iter().map(|event| NewEvent::of(&decided, event)).collect();
-        let appended = self.append(new).await?;
+        let new = events.into_iter().chain(spent.clone()).map(|event| NewEvent::of(&decided, event)).collect();
+        let mut appended = self.append(new).await?;
+        if let Some(Event::Spent { spent }) = spent
+            && let Some(Appended::Stored { .. }) = appended.pop()
+        {
+            self.tenants.settle_parked(&spent.tenant, spent.decision_id, spent.nano_usd, now_ms());
+        }
         let last = appended.last().copied().unwrap_or(Appended::Duplicate);
         if let (Some(outcome), Appended::Stored { .. }) = (answer, last) {
             self.have_judged(&decided, &outcome);
@@ -227,6 +238,7 @@ fn client_outcome(decided: &Decided, output: String, cost_usd: f64, latency_ms: 
         decision_id: decided.decision.id,
         status: OutcomeStatus::Done,
         output,
+        tool_calls: vec![],
         kept: Kept::Whole,
         calls: vec![call],
         cost_usd,

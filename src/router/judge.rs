@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::{Router, RouterError};
 use crate::{
     action::sample::{Stream, stream},
+    arms::worker::Ask,
     journal::{Decided, Event, NewEvent},
     round::{
         ArmId, Domain, Feedback, FeedbackSource, Message, OnError, Outcome, OutcomeStatus, Score, Task, TaskId,
@@ -97,15 +98,14 @@ impl Router {
         let catalogue = self.catalogue.load_full();
         let arm = catalogue.get(&judge.arm).map_err(|error| error.to_string())?;
         let question = question(judge, decided, answer)?;
-        let replied = arm.worker.answer(&question).await.map_err(|error| error.to_string())?;
-        let tokens = (replied.input_tokens, replied.output_tokens);
-        let spent = match (replied.cost_usd, tokens) {
+        let replied = arm.worker.answer(&Ask::of(&question)).await.map_err(|error| error.to_string())?;
+        let spent = match (replied.cost_usd, replied.said.usage) {
             (Some(spent), _) => spent,
-            (None, (Some(read), Some(written))) => arm.prices.cost_usd(read, written),
-            (None, _) => 0.0,
+            (None, Some(usage)) => arm.prices.cost_usd(usage.input_tokens, usage.output_tokens),
+            (None, None) => 0.0,
         };
         metrics::counter!(Metric::JudgeMicroUsd.name()).increment((spent * 1e6) as u64);
-        let reply = read(&replied.text)?;
+        let reply = read(&replied.said.text)?;
         let score = Score::new(reply.score).map_err(|error| error.to_string())?;
         let reason = reply.reason.chars().take(REASON_CHARS).collect();
         let verdict = Verdict {

@@ -26,6 +26,7 @@ use super::{
     trial::Trial,
 };
 use crate::{
+    access::Spending,
     action::policy::Standings,
     context::domain::Centroids,
     journal::{Committed, Decided, Event, Journal, PolicyChange, PolicyOrigin, PolicyRole},
@@ -62,6 +63,8 @@ pub struct PolicySnapshot {
     pub standings: Standings,
     /// What the domains' tasks are like.
     pub centroids: Centroids,
+    /// What tenants spent.
+    pub(super) spending: Arc<Spending>,
 }
 
 impl PolicySnapshot {
@@ -129,9 +132,11 @@ impl Learner {
             | Event::SnapshotChanged { .. }
             | Event::VerifierChanged { .. }
             | Event::ArmChanged { .. }
+            | Event::KeyChanged { .. }
             | Event::Erased { .. }
             | Event::Compacted { .. } => {}
             Event::Ran { outcome } => *last_outcome = Some(outcome),
+            Event::Spent { spent } => self.state.fold(&Folded::Spent { at: seq, at_ms, spent: &spent }),
             Event::Abandoned { .. } => self.state.fold(&Folded::Abandoned { at: seq }),
             Event::MemoryRestored { restored } => {
                 self.state.fold(&Folded::Restored { at: seq, restored: &restored });

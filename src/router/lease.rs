@@ -58,6 +58,27 @@ impl Router {
         Ok(())
     }
 
+    /// Puts dollars aside again for the decisions that wait for their feedback since before the start.
+    pub(super) async fn hold_open(&self) -> Result<(), RouterError> {
+        if self.tenants.is_empty() {
+            return Ok(());
+        }
+        let mut after = self.closed_up_to.load(Ordering::Relaxed);
+        loop {
+            let page = self.journal.open_decisions(after, i64::MAX, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.seq;
+            for open in &page {
+                let Some(stored) = self.journal.at(open.seq).await? else { continue };
+                let until_ms = self.lease_end(stored.at_ms);
+                if let Some(decided) = stored.into_decided() {
+                    let (tenant, cost_usd) = (decided.task.tenant.as_ref(), decided.expected_cost_usd());
+                    self.tenants.hold_again(tenant, open.decision_id, cost_usd, until_ms);
+                }
+            }
+        }
+    }
+
     async fn abandon(&self, open: Open) -> Result<(), RouterError> {
         let explanation = self.explain(open.decision_id).await?;
         let decided = Arc::new(explanation.decided);
@@ -67,6 +88,7 @@ impl Router {
             explanation.early.into_iter().map(|early| Event::Judged { feedback: joined(early, weights, cost_usd) });
         let events = std::iter::once(Event::Abandoned { decision_id: open.decision_id }).chain(early);
         self.append(events.map(|event| NewEvent::of(&decided, event)).collect()).await?;
+        self.tenants.release_parked(decided.task.tenant.as_ref(), open.decision_id);
         metrics::counter!(Metric::Abandoned.name()).increment(1);
         Ok(())
     }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::RouterError;
 use crate::{
     action::policy::{LearntRound, Policy},
-    journal::{Decided, Event, JournalError, JournalReader, PolicyRole, Restored, Stored},
+    journal::{Decided, Event, JournalError, JournalReader, PolicyRole, Restored, Spent, Stored},
     round::{Channel, DecisionId, Feedback, FeedbackSource},
 };
 
@@ -25,6 +25,8 @@ pub(super) enum Folded<'a> {
     Unscored { at: i64, feedback: &'a Feedback },
     /// Nobody closed a decision.
     Abandoned { at: i64 },
+    /// A tenant's dollars were spent.
+    Spent { at: i64, at_ms: i64, spent: &'a Spent },
     /// Another policy was put on trial, or the trial ended.
     TrialChanged { at: i64 },
     /// Memory's content was replaced at this place in the journal.
@@ -46,6 +48,7 @@ impl<'a> Folded<'a> {
             | Self::Unscored { at, .. }
             | Self::Abandoned { at }
             | Self::TrialChanged { at }
+            | Self::Spent { at, .. }
             | Self::Restored { at, .. } => *at,
         }
     }
@@ -86,7 +89,7 @@ pub(super) fn teach(policy: &mut dyn Policy, folded: &Folded<'_>) {
             }
         }
         Folded::Unscored { feedback, .. } => policy.charge(feedback.cost_usd),
-        Folded::Restored { .. } | Folded::Abandoned { .. } | Folded::TrialChanged { .. } => {}
+        Folded::Restored { .. } | Folded::Abandoned { .. } | Folded::Spent { .. } | Folded::TrialChanged { .. } => {}
     }
 }
 
@@ -195,6 +198,7 @@ impl Next {
             }
             Event::Judged { feedback } if is_unscored(feedback) => Some(Folded::Unscored { at, feedback }),
             Event::Abandoned { .. } => Some(Folded::Abandoned { at }),
+            Event::Spent { spent } => Some(Folded::Spent { at, at_ms: *at_ms, spent }),
             Event::MemoryRestored { restored } => Some(Folded::Restored { at, restored }),
             Event::PolicyChanged { change } if change.role == PolicyRole::Shadow => Some(Folded::TrialChanged { at }),
             Event::Decided { .. }
@@ -205,6 +209,7 @@ impl Next {
             | Event::PolicyChanged { .. }
             | Event::VerifierChanged { .. }
             | Event::ArmChanged { .. }
+            | Event::KeyChanged { .. }
             | Event::Erased { .. }
             | Event::Compacted { .. } => None,
         }

@@ -11,6 +11,7 @@
 
 mod arms;
 mod cards;
+mod chat;
 mod checkpoint;
 mod compaction;
 mod decide;
@@ -19,6 +20,7 @@ mod error;
 mod exact;
 mod feedback;
 mod judge;
+mod keys;
 mod learner;
 mod lease;
 mod lesson;
@@ -31,6 +33,7 @@ mod roles;
 mod running;
 mod state;
 mod trial;
+mod turn;
 mod verifiers;
 
 use std::{
@@ -49,28 +52,28 @@ use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use policies::Policies;
-use running::{Running, joined};
+use running::Running;
 
 use crate::{
+    access::{Hold, Keys, Scope, Tenants},
     arms::{Catalogue, Health},
     context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
-    journal::{Appended, Event, Journal, Keeping, NewEvent, Stored, now_ms},
+    journal::{Appended, Event, Journal, Keeping, NewEvent, Spent, Stored},
     memory::{Memory, MemoryWriter, Recaller, Shape, snapshot::SnapshotStore},
-    modes,
     regret::{RegretReport, Tracker},
     round::{
-        DecisionId, Domain, Feedback, FeedbackSource, IdempotencyKey, Mode, Outcome, OutcomeStatus, PolicyRef,
-        RewardWeights, Score, SessionId, Taken, Task,
+        DecisionId, Domain, Feedback, IdempotencyKey, Outcome, PolicyRef, RewardWeights, SessionId, Taken, Task,
+        TenantId,
     },
     telemetry::{Events, Stage, observe_stage},
 };
 
 pub use crate::{
-    arms::CatalogueError,
+    arms::{CatalogueError, worker::WorkerError},
     context::embedding::EmbeddingError,
     feedback::verifier::{COMPONENT_BYTES_MAX, ComponentError, Judgement, RegistryError, SetKey, VerifierReport},
-    journal::{Decided, JournalError},
+    journal::{Decided, JournalError, now_ms},
     memory::{
         Filter, Level, MIN_SIMILARITY, MemoryError, RECALL_K,
         snapshot::{Listed, Snapshot, SnapshotError},
@@ -79,11 +82,13 @@ pub use crate::{
 };
 pub use arms::ArmReport;
 pub use cards::Card;
+pub use chat::{ChatRound, ChatStream, Streamed};
 pub use compaction::{CompactionPlan, CompactionSettings, compact_journal, plan_compaction};
 pub use error::RouterError;
 pub use exact::{CheckpointFound, Compared, Difference, ExactReport, ExactSettings, replay_exactly};
 pub use feedback::{Acknowledged, AcknowledgedAs, ClientFeedback, ClientSource};
 pub use judge::JudgeSettings;
+pub use keys::{create_key, keys_of, revoke_key};
 pub use learner::PolicySnapshot;
 pub use logged::logged_rounds;
 pub use memory::{refuse_in_use, restoration};
@@ -122,7 +127,8 @@ pub struct Explanation {
 
 /// A task that is new, or that was decided before under its idempotency key.
 enum Claim {
-    Fresh(Arc<Decided>),
+    /// With the dollars put aside for it.
+    Fresh(Arc<Decided>, Hold),
     Repeat(Box<Explanation>),
 }
 
@@ -144,7 +150,7 @@ pub struct Router {
     arm_maker: ArmMaker,
     health: Health,
     // What each session's last round took.
-    sessions: Cache<SessionId, Taken>,
+    sessions: Cache<(Option<TenantId>, SessionId), Taken>,
     registry: Arc<Registry>,
     // Answers that the judge may look at now.
     judging: Arc<Semaphore>,
@@ -158,10 +164,16 @@ pub struct Router {
     tracker: Arc<Mutex<Tracker>>,
     events: Events,
     settings: RouterSettings,
+    keys: Keys,
+    // Lets one change of keys at a time be checked and journaled; held across awaits, by nothing that requests wait for.
+    changing_keys: tokio::sync::Mutex<()>,
+    tenants: Tenants,
     // The domains that were seen, where none are configured.
     seen_domains: ArcSwap<BTreeSet<Domain>>,
     // The decisions that this process runs now.
     running: Running,
+    // The first decisions of tasks that are not done yet, whoever runs them by now.
+    replacing: Running,
     rounds: TaskTracker,
     // Guards the learner's handle, which the first `close` takes.
     learner: Mutex<Option<JoinHandle<()>>>,
@@ -172,60 +184,32 @@ pub struct Router {
 }
 
 impl Router {
-    /// Runs a task through the whole loop. It goes on to its end even when the caller stops waiting.
-    pub async fn run(self: &Arc<Self>, task: Task) -> Result<Round, RouterError> {
-        let router = Arc::clone(self);
-        let round = self.rounds.spawn(async move { router.turn(task).await });
-        round.await.map_err(|error| RouterError::Internal(format!("the round panicked: {error}")))?
-    }
-
-    async fn turn(self: &Arc<Self>, task: Task) -> Result<Round, RouterError> {
-        // Before anything is paid for: an answer that was bought waits for its verification however long it takes.
-        if let Some(waiting) = self.registry.overload() {
-            return Err(RouterError::Overloaded { waiting });
-        }
-        let Explanation { decided, outcome, mut feedback, early, .. } = match self.claim(task).await? {
-            Claim::Fresh(decided) => return self.finish(decided, vec![], false).await,
-            Claim::Repeat(explanation) => *explanation,
-        };
-        let decided = Arc::new(decided);
-        if let Some(outcome) = outcome
-            && let Some(place) =
-                feedback.iter().position(|f| matches!(f.source, FeedbackSource::Verifier | FeedbackSource::Failure))
-        {
-            if !outcome.kept.is_whole() && outcome.status == OutcomeStatus::Done {
-                let id = decided.decision.id;
-                let instead = "it was done and paid for; send the task under another key to have it done again";
-                return Err(RouterError::NotKept { id, what: "answer", instead });
-            }
-            return Ok(Round { decided, outcome, feedback: feedback.swap_remove(place), repeated: true });
-        }
-        // The decision was journaled, but a crash came before its outcome: finish what was begun.
-        self.finish(decided, early, true).await
-    }
-
     /// Decides a task for a caller that runs the model itself. The decision is durable when this returns.
     pub async fn route(&self, task: Task) -> Result<Decided, RouterError> {
+        let _admission = self.tenants.admit(task.tenant.as_ref())?;
         Ok(match self.claim(task).await? {
-            Claim::Fresh(decided) => Decided::clone(&decided),
+            Claim::Fresh(decided, hold) => {
+                hold.park(decided.decision.id, self.lease_end(now_ms()));
+                Decided::clone(&decided)
+            }
             Claim::Repeat(explanation) => explanation.decided,
         })
     }
 
     /// Decides the task, unless its idempotency key was decided before.
     async fn claim(&self, task: Task) -> Result<Claim, RouterError> {
-        let key = task.idempotency_key.clone();
+        let (key, tenant) = (task.idempotency_key.clone(), task.tenant.clone());
         if let Some(key) = &key
-            && let Some(id) = self.journal.by_idempotency_key(key).await?
+            && let Some(id) = self.journal.by_idempotency_key(tenant.as_ref(), key).await?
         {
             return self.first_with(key, id, &task).await;
         }
-        let (decided, appended) = self.decide(task).await?;
+        let (decided, hold, appended) = self.decide(task, None).await?;
         match (appended, key) {
-            (Appended::Stored { .. }, _) => Ok(Claim::Fresh(decided)),
+            (Appended::Stored { .. }, _) => Ok(Claim::Fresh(decided, hold)),
             (Appended::Duplicate, Some(key)) => {
                 // Two requests with one key raced; the other one was first.
-                let found = self.journal.by_idempotency_key(&key).await?;
+                let found = self.journal.by_idempotency_key(tenant.as_ref(), &key).await?;
                 let id = found.ok_or_else(|| RouterError::Internal("a duplicate key has no decision".into()))?;
                 self.first_with(&key, id, &decided.task).await
             }
@@ -257,58 +241,15 @@ impl Router {
         Ok(Claim::Repeat(Box::new(first)))
     }
 
-    /// Runs and verifies a decision; outcome and feedback are durable when this returns. Feedback that came before the
-    /// outcome is joined to it: it was first, so it is what is learnt.
-    async fn finish(
-        self: &Arc<Self>,
-        decided: Arc<Decided>,
-        early: Vec<Feedback>,
-        repeated: bool,
-    ) -> Result<Round, RouterError> {
-        let id = decided.decision.id;
-        let running = self.running.enter(id, early).ok_or(RouterError::StillRunning(id))?;
-        let catalogue = self.catalogue.load_full();
-        let started = Instant::now();
-        let outcome = match (catalogue.get(&decided.decision.arm), decided.decision.mode) {
-            (Ok(arm), Mode::Single) => modes::run_single(id, &decided.task, arm).await,
-            (Err(error), Mode::Single) => modes::not_run(id, &decided.decision.arm, &error.to_string()),
-        };
-        self.health.note(&decided.decision.arm, outcome.status == OutcomeStatus::Done, now_ms());
-        observe_stage(Stage::Run, started.elapsed());
-        let feedback = self.judge(&decided, &outcome).await;
-        let weights = self.weights(&decided.task);
-        let joined = running.close().into_iter().map(|early| joined(early, weights, outcome.cost_usd));
-        let joined = joined.map(|feedback| Event::Judged { feedback });
-        let events = std::iter::once(Event::Ran { outcome: outcome.clone() })
-            .chain(joined)
-            .chain([Event::Judged { feedback: feedback.clone() }]);
-        let new = events.map(|event| NewEvent::of(&decided, event)).collect();
-        self.append(new).await?;
-        self.have_judged(&decided, &outcome);
-        Ok(Round { decided, outcome, feedback, repeated })
+    /// What a tenant with a budget spent on a decision.
+    pub(super) fn spent(&self, decided: &Decided, nano_usd: u64) -> Option<Event> {
+        let tenant = decided.task.tenant.clone().filter(|tenant| self.tenants.settings(tenant).is_some())?;
+        Some(Event::Spent { spent: Spent { decision_id: decided.decision.id, tenant, nano_usd } })
     }
 
-    async fn judge(&self, decided: &Decided, outcome: &Outcome) -> Feedback {
-        let weights = self.weights(&decided.task);
-        let started = Instant::now();
-        let feedback = match outcome.status {
-            OutcomeStatus::Done => {
-                let (task, cost_usd) = (&decided.task, outcome.cost_usd);
-                self.registry.judge(decided.decision.id, task, &outcome.output, cost_usd, weights).await
-            }
-            OutcomeStatus::Failed => Feedback {
-                decision_id: decided.decision.id,
-                source: FeedbackSource::Failure,
-                score: Score::new(0.0).ok(),
-                reward: Some(weights.reward(0.0, outcome.cost_usd)),
-                cost_usd: outcome.cost_usd,
-                trust: 1.0,
-                idempotency_key: None,
-                verdicts: vec![],
-            },
-        };
-        observe_stage(Stage::Verify, started.elapsed());
-        feedback
+    /// When a decision of a time counts as abandoned, in milliseconds since 1970.
+    fn lease_end(&self, decided_at_ms: i64) -> i64 {
+        decided_at_ms.saturating_add(i64::try_from(self.settings.lease.as_millis()).unwrap_or(i64::MAX))
     }
 
     fn weights(&self, task: &Task) -> RewardWeights {
@@ -321,6 +262,13 @@ impl Router {
         let appended = self.journal.append(kept).await?;
         observe_stage(Stage::Journal, started.elapsed());
         Ok(appended)
+    }
+
+    /// All that the journal knows of a decision, for somebody who may see some tenant's: others' are unknown.
+    pub async fn explain_to(&self, id: DecisionId, scope: &Scope) -> Result<Explanation, RouterError> {
+        let explanation = self.explain(id).await?;
+        let seen = scope.sees(explanation.decided.task.tenant.as_ref());
+        seen.then_some(explanation).ok_or(RouterError::UnknownDecision(id))
     }
 
     /// All that the journal knows of a decision.
@@ -341,6 +289,8 @@ impl Router {
                         | Event::PolicyChanged { .. }
                         | Event::VerifierChanged { .. }
                         | Event::ArmChanged { .. }
+                        | Event::KeyChanged { .. }
+                        | Event::Spent { .. }
                         | Event::Erased { .. }
                         | Event::Compacted { .. },
                     ..
@@ -372,6 +322,16 @@ impl Router {
     pub fn is_learning(&self) -> bool {
         let learner = self.learner.lock().unwrap_or_else(PoisonError::into_inner);
         learner.as_ref().is_some_and(|learner| !learner.is_finished())
+    }
+
+    /// The API keys.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// The tenants and what they use.
+    pub fn tenants(&self) -> &Tenants {
+        &self.tenants
     }
 
     /// Live events.

@@ -34,6 +34,7 @@ use super::{
     verifiers::with_verifier_changes,
 };
 use crate::{
+    access::{Keys, TenantSettings, Tenants},
     action::policy::Action,
     arms::{Arm, Catalogue, Health},
     context::embedding::EmbeddingPool,
@@ -56,8 +57,8 @@ const SESSION_IDLE: Duration = Duration::from_secs(3_600);
 pub struct RouterSettings {
     /// Weights of the reward.
     pub reward: RewardWeights,
-    /// The tenants that tasks may name, with their weights of the reward; any, with the weights above, when empty.
-    pub tenants: BTreeMap<TenantId, RewardWeights>,
+    /// The tenants that tasks may name, with what each may use; any, with the weights above and no limit, when empty.
+    pub tenants: BTreeMap<TenantId, TenantSettings>,
     /// How much clients' feedback weighs in learning.
     pub trust: Trust,
     /// The domains that tasks may name; any (up to 64) when empty.
@@ -74,6 +75,8 @@ pub struct RouterSettings {
     pub prompts: Kept,
     /// Where the checkpoint is kept.
     pub checkpoint: PathBuf,
+    /// How many other workers may take a task over when one gives no answer.
+    pub fallbacks: usize,
     /// How long a decision may wait for its outcome before it counts as abandoned.
     pub lease: Duration,
     /// The card that decides, until another one is promoted.
@@ -204,6 +207,8 @@ impl Router {
             (learner.state.at, learner.state.at_ms) = (folded.at, folded.at_ms);
         }
         learner.publish();
+        let tenants = Tenants::new(settings.tenants.clone(), &learner.state.spending);
+        let keys = Keys::of(journal.key_changes().await?);
         let level = Arc::clone(&writer);
         // A memory that fails is tried again while tasks flow.
         if let Err(error) = run_blocking(move || level.wait(|_| {})).await? {
@@ -252,8 +257,12 @@ impl Router {
             tracker,
             events,
             settings,
+            keys,
+            changing_keys: tokio::sync::Mutex::default(),
+            tenants,
             seen_domains: ArcSwap::default(),
             running: Running::default(),
+            replacing: Running::default(),
             rounds: TaskTracker::new(),
             learner: Mutex::new(Some(learner)),
             watchers: TaskTracker::new(),
@@ -261,8 +270,11 @@ impl Router {
         };
         let router = Arc::new(router);
         router.quarantine(poisoned).await;
+        router.hold_open().await?;
         router.watchers.spawn(Arc::clone(&router).watch_cards());
         router.watchers.spawn(Arc::clone(&router).watch_leases());
+        let last = router.journal.last_seq().await?;
+        router.rounds.spawn(Arc::clone(&router).verify_what_was_cut_off(last));
         Ok((router, opened))
     }
 }

@@ -13,6 +13,7 @@ use super::{
     trial::Trial,
 };
 use crate::{
+    access::Spending,
     action::policy::{Action, LearntRound, Standings},
     context::domain::Centroids,
     journal::{Base, Decided, JournalReader},
@@ -35,6 +36,7 @@ pub(super) struct State {
     pub memory_seq: u64,
     pub standings: Standings,
     pub centroids: Centroids,
+    pub spending: Arc<Spending>,
     // Guards the regret read model: the fold adds a round, pages read a report.
     pub tracker: Arc<Mutex<Tracker>>,
 }
@@ -53,6 +55,7 @@ impl State {
             memory_seq: 0,
             standings: Standings::default(),
             centroids: Centroids::default(),
+            spending: Arc::default(),
             tracker: Arc::default(),
         }
     }
@@ -74,6 +77,7 @@ impl State {
         (self.at, self.at_ms, self.closed_up_to, self.standings) = (*at, *at_ms, *closed_up_to, standings);
         self.centroids = serde_json::from_value(known.centroids.clone()).map_err(|error| wrong(&error))?;
         self.trial = known.trial;
+        self.spending = Arc::new(known.spending.clone());
         (self.learnt_rounds, self.memory_seq) = (known.learnt_rounds, known.memory_seq);
         let tracker = serde_json::from_value(known.tracker.clone()).map_err(|error| wrong(&error))?;
         *self.tracker.lock().unwrap_or_else(PoisonError::into_inner) = tracker;
@@ -89,6 +93,9 @@ impl State {
         match folded {
             Folded::Restored { restored, .. } => self.memory_seq = restored.next_seq,
             Folded::TrialChanged { .. } => self.trial = Trial::default(),
+            Folded::Spent { spent, at_ms, .. } => {
+                Arc::make_mut(&mut self.spending).add(&spent.tenant, spent.nano_usd, *at_ms);
+            }
             Folded::Abandoned { .. } => self.tracker.lock().unwrap_or_else(PoisonError::into_inner).abandon(),
             Folded::Unscored { .. } => self.teach(folded),
             Folded::Learnt { decided, feedback, .. } => {
@@ -152,6 +159,7 @@ impl State {
             memory_seq: self.memory_seq,
             standings: self.standings.clone(),
             centroids: self.centroids.clone(),
+            spending: Arc::clone(&self.spending),
         }
     }
 
@@ -175,6 +183,7 @@ impl PolicySnapshot {
             standings: self.standings.state(),
             centroids: json(serde_json::to_value(&self.centroids)),
             tracker: json(serde_json::to_value(tracker)),
+            spending: Spending::clone(&self.spending),
         }
     }
 }

@@ -33,6 +33,8 @@ pub enum Metric {
     JudgeMicroUsd,
     /// Decisions drawn uniformly because the policy failed.
     Fallbacks,
+    /// Decisions that took the place of one whose worker gave no answer.
+    Replaced,
     /// Decisions that nobody closed before their lease ended.
     Abandoned,
     /// Changes of the policy that decides or is on trial.
@@ -68,6 +70,7 @@ impl Metric {
             Self::Judged => "pointsman_judged_total",
             Self::JudgeMicroUsd => "pointsman_judge_micro_usd_total",
             Self::Fallbacks => "pointsman_fallbacks_total",
+            Self::Replaced => "pointsman_replaced_total",
             Self::Abandoned => "pointsman_abandoned_total",
             Self::PolicyChanges => "pointsman_policy_changes_total",
             Self::Quarantined => "pointsman_quarantined_total",

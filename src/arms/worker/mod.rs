@@ -1,22 +1,59 @@
 //! Workers: what turns a task into an answer.
+//!
+//! A task that came by a chat protocol brings the client's own request along, so that tools, images and settings reach the
+//! worker; the answer goes back in the client's protocol, whole or as it comes.
 
-mod openai;
+mod error;
+mod http;
 mod replayed;
 mod scripted;
+mod written;
+
+pub mod upstream;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 
-use crate::round::Task;
+use crate::{
+    chat::{Answer, ChatRequest},
+    round::Task,
+};
 
-pub use openai::{OpenAiSettings, OpenAiWorker};
+pub use error::{ErrorClass, WorkerError};
+pub use http::{HttpSettings, HttpWorker};
 pub use replayed::{Recorded, ReplayedWorker};
 pub use scripted::{ScriptedSettings, ScriptedWorker};
+pub use written::{Written, WrittenStream, written};
+
+/// What a worker is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    /// The task.
+    pub task: &'a Task,
+    /// The client's own request, where the task came by a chat protocol.
+    pub chat: Option<&'a ChatRequest>,
+}
+
+impl<'a> Ask<'a> {
+    /// A task that came by itself.
+    pub fn of(task: &'a Task) -> Self {
+        Self { task, chat: None }
+    }
+}
 
 /// Runs a task once.
 #[async_trait]
 pub trait Worker: Send + Sync {
-    /// Answers, or says why not. `deadline_ms` is the task's own limit, if it has one.
-    async fn answer(&self, task: &Task) -> Result<Answer, WorkerError>;
+    /// Answers, or says why not.
+    async fn answer(&self, ask: &Ask<'_>) -> Result<Reply, WorkerError>;
+
+    /// Answers as it comes. An error before this returns is one of which the client has seen nothing; it returns once there is
+    /// content to see, or the answer ended without any.
+    async fn stream(&self, ask: &Ask<'_>) -> Result<Box<dyn ReplyStream>, WorkerError> {
+        let reply = self.answer(ask).await?;
+        let chat = ask.chat.ok_or_else(|| WorkerError::Unsupported("only a chat is streamed".into()))?;
+        Ok(Box::new(written::stream(chat, reply)?))
+    }
 
     /// The expected score in [0, 1], where it is known by construction (scripted and replayed workers). It never
     /// reaches a policy: it is used only to draw exact regret.
@@ -26,47 +63,30 @@ pub trait Worker: Send + Sync {
 }
 
 /// A worker's answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
-    /// The text.
-    pub text: String,
-    /// Tokens read, when the worker counts them.
-    pub input_tokens: Option<u64>,
-    /// Tokens written, when the worker counts them.
-    pub output_tokens: Option<u64>,
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Reply {
+    /// What it says.
+    pub said: Answer,
     /// Dollars, when recorded; computed from tokens and prices otherwise.
     pub cost_usd: Option<f64>,
+    /// The answer in the client's protocol, where the client speaks one.
+    pub body: Bytes,
 }
 
-/// Why a worker gave no answer. Texts name the setting to change and hold no secrets.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WorkerError {
-    /// It could not be reached.
-    #[error("cannot reach {url}: {reason}")]
-    Unreachable {
-        /// Where it should be.
-        url: String,
-        /// What the connection said.
-        reason: String,
-    },
-    /// It took too long.
-    #[error("no answer within {0} ms")]
-    TimedOut(u64),
-    /// It refused the key.
-    #[error("the worker refused the key in ${0}; check the variable and the arm's api_key_env")]
-    Unauthorized(String),
-    /// It answered with an error.
-    #[error("the worker answered {status}: {body}")]
-    Status {
-        /// The HTTP status.
-        status: u16,
-        /// The start of what it said.
-        body: String,
-    },
-    /// It answered in a form that is not the protocol's.
-    #[error("the worker's answer is not a chat completion: {0}")]
-    Protocol(String),
-    /// There is no recorded answer for this task.
-    #[error("no answer is recorded for task {0}")]
-    NotRecorded(String),
+/// An answer as it comes, in the client's protocol.
+#[async_trait]
+pub trait ReplyStream: Send {
+    /// The next frames; nothing at the end. An error means that the answer broke off, however much of it was there.
+    async fn next(&mut self) -> Result<Option<Bytes>, WorkerError>;
+
+    /// The frames that tell the client that all is there. They are given last, after [`Self::next`] gave nothing.
+    fn last(&mut self) -> Bytes;
+
+    /// What was said so far.
+    fn said(&self) -> &Answer;
+
+    /// Dollars, when recorded.
+    fn cost_usd(&self) -> Option<f64> {
+        None
+    }
 }

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use async_trait::async_trait;
 
 use super::{
-    Answer, Worker, WorkerError,
+    Ask, Reply, Worker, WorkerError,
     scripted::{Draws, write},
+    written::reply,
 };
 use crate::round::Task;
 
@@ -38,14 +39,15 @@ impl ReplayedWorker {
 
 #[async_trait]
 impl Worker for ReplayedWorker {
-    async fn answer(&self, task: &Task) -> Result<Answer, WorkerError> {
+    async fn answer(&self, ask: &Ask<'_>) -> Result<Reply, WorkerError> {
+        let task = ask.task;
         let record = self.records.get(task.id.as_str()).ok_or_else(|| WorkerError::NotRecorded(task.id.to_string()))?;
         let text = record.text.clone().unwrap_or_else(|| {
             let mut draws = Draws::new(0, task.id.as_str());
             let right = draws.unit() < record.score;
             write(task, right, &mut draws)
         });
-        Ok(Answer { text, input_tokens: None, output_tokens: None, cost_usd: record.cost_usd })
+        reply(ask, text, record.cost_usd)
     }
 
     fn expected_score(&self, task: &Task) -> Option<f64> {

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, time::Duration};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{Answer, Worker, WorkerError};
+use super::{Ask, Reply, Worker, WorkerError, written::reply};
 use crate::round::{Domain, Task};
 
 /// How good, how quick and how repeatable.
@@ -46,13 +46,14 @@ impl ScriptedWorker {
 
 #[async_trait]
 impl Worker for ScriptedWorker {
-    async fn answer(&self, task: &Task) -> Result<Answer, WorkerError> {
+    async fn answer(&self, ask: &Ask<'_>) -> Result<Reply, WorkerError> {
+        let task = ask.task;
         if self.settings.latency_ms > 0 {
             tokio::time::sleep(Duration::from_millis(self.settings.latency_ms)).await;
         }
         let mut draws = Draws::new(self.settings.seed, task.id.as_str());
         let right = draws.unit() < self.probability_right(task);
-        Ok(Answer { text: write(task, right, &mut draws), input_tokens: None, output_tokens: None, cost_usd: None })
+        reply(ask, write(task, right, &mut draws), None)
     }
 
     fn expected_score(&self, task: &Task) -> Option<f64> {
@@ -213,7 +214,8 @@ mod tests {
         let worker = worker(0.7);
         let mut right = 0;
         for id in 0..2_000 {
-            let answer = worker.answer(&task(id, serde_json::json!({"reference": 17}))).await.unwrap();
+            let task = task(id, serde_json::json!({"reference": 17}));
+            let answer = worker.answer(&Ask::of(&task)).await.unwrap().said;
             right += usize::from(answer.text.contains("17") && !answer.text.contains("17.0"));
         }
         // Three standard deviations of a binomial of 2,000 draws at 0.7 are 61.
@@ -232,7 +234,7 @@ mod tests {
         for kind in kinds {
             for id in 0..200 {
                 let task = task(id, kind.clone());
-                let text = worker.answer(&task).await.unwrap().text;
+                let text = worker.answer(&Ask::of(&task)).await.unwrap().said.text;
                 let reference = &task.metadata["reference"];
                 assert_ne!(text, plain(reference));
                 assert_ne!(serde_json::from_str::<Value>(&text).ok().as_ref(), Some(reference));

@@ -5,7 +5,7 @@ use pointsman::{
         ArmChange, ErasedBy, Event, PolicyChange, PolicyOrigin, PolicyRole, SnapshotChange,
         export::{Line, timestamp},
     },
-    round::{ArmPatch, Feedback, OutcomeStatus, Reason, VerifierChange},
+    round::{ArmPatch, Feedback, KeyChange, OutcomeStatus, Reason, VerifierChange},
 };
 
 /// Time, place, kind; decision, domain and arm where it is about one; and what it says.
@@ -66,6 +66,14 @@ fn says(event: &Event, learns: bool) -> String {
             ArmChange::Changed(patch) => format!("{arm}: {}", patched(patch)),
             ArmChange::Removed => format!("{arm} was removed"),
         },
+        Event::KeyChanged { key, change } => match change {
+            KeyChange::Created(made) => {
+                let tenant = made.tenant.as_ref().map(|tenant| format!(" of {tenant}")).unwrap_or_default();
+                format!("{key} ({}), a key for {}s{tenant}, was made", made.name, made.role.as_str())
+            }
+            KeyChange::Revoked { .. } => format!("{key} was revoked"),
+        },
+        Event::Spent { spent } => format!("{} spent {:.6} usd", spent.tenant, spent.nano_usd as f64 / 1e9),
         Event::Erased { erased } => {
             let by = match erased.by {
                 ErasedBy::Task => "a task",

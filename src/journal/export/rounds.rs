@@ -124,6 +124,8 @@ impl Round {
             | Event::PolicyChanged { .. }
             | Event::VerifierChanged { .. }
             | Event::ArmChanged { .. }
+            | Event::KeyChanged { .. }
+            | Event::Spent { .. }
             | Event::Erased { .. }
             | Event::Compacted { .. } => {}
         }

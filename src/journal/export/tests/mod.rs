@@ -150,6 +150,7 @@ fn ran(decided: &Arc<Decided>, status: OutcomeStatus) -> NewEvent {
         decision_id: decided.decision.id,
         status,
         output: "2".into(),
+        tool_calls: vec![],
         kept: Kept::Whole,
         calls: vec![call],
         cost_usd: 0.5,

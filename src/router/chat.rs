@@ -1,0 +1,314 @@
+//! Chats: tasks that bring the client's own request along and whose answers go back in its protocol.
+//!
+//! A streamed answer reaches the client as the worker writes it, but for its last frames: those are held back until the
+//! outcome is durable, so that a client that saw the end never sees it undone. Verification runs after that. Until the first
+//! content a worker that fails is replaced; afterwards its answer breaks off with the protocol's own error, and is a failure.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    Claim, Explanation, Round, Router, RouterError,
+    running::Run,
+    turn::{Attempt, Known, settle},
+};
+use crate::{
+    access::{Hold, nano_usd},
+    arms::{
+        Arm,
+        worker::{Ask, Reply, ReplyStream, WorkerError, Written, WrittenStream, written},
+    },
+    chat::{Answer, ChatRequest, ErrorKind, ToolCall, Usage, error_frame},
+    journal::{Decided, Event, NewEvent, now_ms},
+    modes::{self, Ran},
+    round::{Feedback, Outcome, OutcomeStatus, Task},
+    telemetry::{Stage, observe_stage},
+};
+
+/// Pieces of an answer that may wait for a slow client.
+const AHEAD: usize = 32;
+/// How long a client may take none of them before it counts as gone.
+const CLIENT_STALL: Duration = Duration::from_secs(120);
+
+/// A chat's whole answer.
+#[derive(Debug, Clone)]
+pub struct ChatRound {
+    /// The round.
+    pub round: Round,
+    /// The answer in the client's protocol; empty where there is none.
+    pub body: Bytes,
+    /// Why there is none.
+    pub failure: Option<WorkerError>,
+}
+
+/// A chat's answer as it comes.
+#[derive(Debug)]
+pub struct ChatStream {
+    /// The decision whose worker answers.
+    pub decided: Arc<Decided>,
+    /// Frames in the client's protocol, the protocol's end or its error last.
+    pub frames: mpsc::Receiver<Bytes>,
+}
+
+/// What a client gets that asked for a stream.
+#[derive(Debug)]
+pub enum Streamed {
+    /// It begins.
+    Begun(ChatStream),
+    /// No worker answered.
+    Failed(Box<ChatRound>),
+}
+
+impl Router {
+    /// Runs a chat through the whole loop, as [`Router::run`] does a task.
+    pub async fn chat(self: &Arc<Self>, task: Task, chat: Arc<ChatRequest>) -> Result<ChatRound, RouterError> {
+        let admission = self.tenants.admit(task.tenant.as_ref())?;
+        let router = Arc::clone(self);
+        let round = self.rounds.spawn(async move {
+            let _admission = admission;
+            let Attempt { round, failure, body } = router.turn(task, Some(&chat)).await?;
+            let body = match (&failure, round.outcome.status) {
+                (None, OutcomeStatus::Done) if body.is_empty() => again(&chat, &round)?,
+                _ => body,
+            };
+            Ok(ChatRound { round, body, failure })
+        });
+        round.await.map_err(|error| RouterError::Internal(format!("the round panicked: {error}")))?
+    }
+
+    /// Runs a chat whose answer is streamed. Returns once there is something to see, or no worker answered.
+    pub async fn chat_stream(self: &Arc<Self>, task: Task, chat: Arc<ChatRequest>) -> Result<Streamed, RouterError> {
+        let admission = self.tenants.admit(task.tenant.as_ref())?;
+        let (begin, begun) = oneshot::channel();
+        let router = Arc::clone(self);
+        self.rounds.spawn(async move {
+            let _admission = admission;
+            router.stream_turn(task, &chat, begin).await;
+        });
+        begun.await.map_err(|_| RouterError::Internal("the round panicked".into()))?
+    }
+
+    async fn stream_turn(self: &Arc<Self>, task: Task, chat: &ChatRequest, begin: Begin) {
+        match self.stream_begun(task, chat).await {
+            Ok(Started::Running(running)) => running.go_on(self, chat, begin).await,
+            Ok(Started::Known(streamed)) => drop(begin.send(Ok(streamed))),
+            Err(error) => drop(begin.send(Err(error))),
+        }
+    }
+
+    async fn stream_begun<'a>(self: &'a Arc<Self>, task: Task, chat: &ChatRequest) -> Result<Started<'a>, RouterError> {
+        if let Some(waiting) = self.registry.overload() {
+            return Err(RouterError::Overloaded { waiting });
+        }
+        let (decided, hold, early, repeated) = match self.claim(task).await? {
+            Claim::Fresh(decided, hold) => (decided, hold, vec![], false),
+            Claim::Repeat(explanation) => match self.known(self.last_of(*explanation).await?).await? {
+                Known::Round(round) => return replayed(chat, *round).map(Started::Known),
+                Known::CutOff(cut_off) => {
+                    let Explanation { decided, early, .. } = *cut_off;
+                    let hold = self.hold_again(&decided)?;
+                    (Arc::new(decided), hold, early, true)
+                }
+            },
+        };
+        self.open_stream(decided, hold, early, repeated, chat).await
+    }
+
+    /// Opens the decided worker's stream, or that of another one in its place.
+    async fn open_stream<'a>(
+        self: &'a Arc<Self>,
+        decided: Arc<Decided>,
+        hold: Hold,
+        early: Vec<Feedback>,
+        repeated: bool,
+        chat: &ChatRequest,
+    ) -> Result<Started<'a>, RouterError> {
+        let first = decided.decision.id;
+        let replacing = self.replacing.enter(first, vec![]).ok_or(RouterError::StillRunning(first))?;
+        let (mut decided, mut hold, mut early, mut failed) = (decided, hold, early, vec![]);
+        loop {
+            let id = decided.decision.id;
+            let run = self.running.enter(id, early).ok_or(RouterError::StillRunning(id))?;
+            let started = Instant::now();
+            let catalogue = self.catalogue.load_full();
+            let ran = match catalogue.get(&decided.decision.arm) {
+                Ok(arm) => match arm.worker.stream(&ask(&decided, chat)).await {
+                    Ok(stream) => {
+                        let arm = arm.clone();
+                        return Ok(Started::Running(Running {
+                            decided,
+                            hold,
+                            arm,
+                            stream,
+                            run,
+                            _replacing: replacing,
+                            started,
+                        }));
+                    }
+                    Err(failure) => {
+                        let latency_ms = started.elapsed().as_secs_f64() * 1e3;
+                        let (said, asked) = (Answer::default(), ask(&decided, chat));
+                        let outcome = modes::called(id, &asked, arm, &said, Some(0.0), Some(&failure), latency_ms);
+                        Ran { outcome, failure: Some(failure), body: Bytes::new() }
+                    }
+                },
+                Err(error) => modes::not_run(id, &decided.decision.arm, &error.to_string()),
+            };
+            let attempt = self.close_run(&decided, hold, run, ran, repeated, started).await?;
+            match self.instead(&attempt, &mut failed).await {
+                Some((next, put_aside)) => (decided, hold, early) = (next, put_aside, vec![]),
+                None => {
+                    let Attempt { round, failure, body } = attempt;
+                    let failed = Box::new(ChatRound { round, body, failure });
+                    return Ok(Started::Known(Streamed::Failed(failed)));
+                }
+            }
+        }
+    }
+}
+
+type Begin = oneshot::Sender<Result<Streamed, RouterError>>;
+
+fn ask<'a>(decided: &'a Decided, chat: &'a ChatRequest) -> Ask<'a> {
+    Ask { task: &decided.task, chat: Some(chat) }
+}
+
+enum Started<'a> {
+    Running(Running<'a>),
+    Known(Streamed),
+}
+
+/// An answer that is being streamed.
+struct Running<'a> {
+    decided: Arc<Decided>,
+    hold: Hold,
+    arm: Arm,
+    stream: Box<dyn ReplyStream>,
+    run: Run<'a>,
+    _replacing: Run<'a>,
+    started: Instant,
+}
+
+impl Running<'_> {
+    async fn go_on(mut self, router: &Arc<Router>, chat: &ChatRequest, begin: Begin) {
+        let (frames, received) = mpsc::channel(AHEAD);
+        let streamed = Streamed::Begun(ChatStream { decided: Arc::clone(&self.decided), frames: received });
+        // A client that left before the first byte is noticed when it is sent.
+        drop(begin.send(Ok(streamed)));
+        let failure = pump(self.stream.as_mut(), &frames).await.err();
+        let protocol = chat.protocol();
+        match self.close(router, chat, failure, &frames).await {
+            Ok(None) => {}
+            Ok(Some(failure)) => {
+                let _ = frames.send(error_frame(protocol, ErrorKind::Server, &failure.to_string())).await;
+            }
+            Err(error) => {
+                tracing::error!(%error, "a streamed answer could not be stored");
+                let _ = frames.send(error_frame(protocol, ErrorKind::Server, &error.to_string())).await;
+            }
+        }
+    }
+
+    /// Stores the outcome, lets the client see the end, and verifies. Gives back why the answer broke off, if it did.
+    async fn close(
+        self,
+        router: &Arc<Router>,
+        chat: &ChatRequest,
+        failure: Option<WorkerError>,
+        frames: &mpsc::Sender<Bytes>,
+    ) -> Result<Option<WorkerError>, RouterError> {
+        let Self { decided, hold, arm, mut stream, run, started, .. } = self;
+        let latency_ms = started.elapsed().as_secs_f64() * 1e3;
+        let (said, cost_usd) = (stream.said(), stream.cost_usd());
+        let asked = ask(&decided, chat);
+        let outcome = modes::called(decided.decision.id, &asked, &arm, said, cost_usd, failure.as_ref(), latency_ms);
+        if failure.is_some() {
+            let ran = Ran { outcome, failure: failure.clone(), body: Bytes::new() };
+            router.close_run(&decided, hold, run, ran, false, started).await?;
+            return Ok(failure);
+        }
+        router.health.note(&arm.id, None, now_ms());
+        observe_stage(Stage::Run, started.elapsed());
+        let ran = std::iter::once(Event::Ran { outcome: outcome.clone() });
+        let events = ran.chain(router.spent(&decided, nano_usd(outcome.cost_usd)));
+        let appended = router.append(events.map(|event| NewEvent::of(&decided, event)).collect()).await;
+        settle(hold, outcome.cost_usd, &appended);
+        appended?;
+        // A client that left by now has all but the end.
+        let _ = frames.send(stream.last()).await;
+        router.verify_ran(&decided, &run, &outcome).await?;
+        Ok(None)
+    }
+}
+
+/// Hands frames on until the answer's end.
+async fn pump(stream: &mut dyn ReplyStream, frames: &mpsc::Sender<Bytes>) -> Result<(), WorkerError> {
+    loop {
+        let next = tokio::select! {
+            next = stream.next() => next?,
+            () = frames.closed() => return Err(WorkerError::ClientLeft),
+        };
+        let Some(bytes) = next else { return Ok(()) };
+        match tokio::time::timeout(CLIENT_STALL, frames.send(bytes)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) | Err(_) => return Err(WorkerError::ClientLeft),
+        }
+    }
+}
+
+/// What a client was told before, in its protocol.
+fn again(chat: &ChatRequest, round: &Round) -> Result<Bytes, RouterError> {
+    let said = said(&round.outcome);
+    let id = round.decided.decision.id.to_string();
+    let about = Written {
+        id: &id,
+        model: round.decided.decision.arm.as_str(),
+        created_s: round.decided.decision.id.created_s(),
+    };
+    written(chat, about, &said).map_err(|error| RouterError::Internal(error.to_string()))
+}
+
+fn replayed(chat: &ChatRequest, round: Round) -> Result<Streamed, RouterError> {
+    if round.outcome.status == OutcomeStatus::Failed {
+        return Ok(Streamed::Failed(Box::new(ChatRound { round, body: Bytes::new(), failure: None })));
+    }
+    let id = round.decided.decision.id.to_string();
+    let about = Written {
+        id: &id,
+        model: round.decided.decision.arm.as_str(),
+        created_s: round.decided.decision.id.created_s(),
+    };
+    let reply = Reply { said: said(&round.outcome), cost_usd: Some(round.outcome.cost_usd), body: Bytes::new() };
+    let stream = WrittenStream::new(chat, about, reply);
+    let frames = stream.map_err(|error| RouterError::Internal(error.to_string()))?.into_frames();
+    let (send, received) = mpsc::channel(1);
+    // There is room for one.
+    let _ = send.try_send(frames);
+    Ok(Streamed::Begun(ChatStream { decided: round.decided, frames: received }))
+}
+
+/// What the journal holds of an answer.
+fn said(outcome: &Outcome) -> Answer {
+    let call = |call: &crate::round::ToolCall| ToolCall {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        arguments: call.arguments.clone(),
+    };
+    let sum = |tokens: fn(&crate::round::Call) -> u64| outcome.calls.iter().map(tokens).sum();
+    let usage = Usage {
+        input_tokens: sum(|call| call.input_tokens),
+        output_tokens: sum(|call| call.output_tokens),
+        ..Usage::default()
+    };
+    Answer {
+        text: outcome.output.clone(),
+        tool_calls: outcome.tool_calls.iter().map(call).collect(),
+        finish: None,
+        usage: Some(usage),
+    }
+}
