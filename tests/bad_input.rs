@@ -48,7 +48,7 @@ async fn bytes_that_are_no_request_get_their_own_problem() {
         (b"{\"prompt\": \"a\"".to_vec(), 400, "invalid-json", "EOF"),
         (b"{\"prompt\": \"a\"} {}".to_vec(), 400, "invalid-json", "after the first value"),
         (b"".to_vec(), 400, "invalid-json", "EOF"),
-        (vec![b' '; 5 << 20], 413, "too-large", "body_bytes_max"),
+        (vec![b' '; 33 << 20], 413, "too-large", "body_bytes_max"),
     ];
     for (body, status, name, hint) in cases {
         let shown = String::from_utf8_lossy(&body[..body.len().min(40)]).into_owned();

@@ -128,6 +128,9 @@ async fn a_client_sees_only_its_tenants_tasks() {
     assert_eq!((&again["repeated"], &again["decision_id"]), (&json!(true), &json!(id)));
     let (status, fresh) = post(&served, "/v1/tasks", &other, &task).await;
     assert_eq!((status, &fresh["repeated"]), (200, &json!(false)), "an idempotency key is the tenant's own: {fresh}");
+    let feedback = json!({"decision_id": fresh["decision_id"], "score": 1.0, "idempotency_key": "f-1"});
+    let (status, given) = post(&served, "/v1/feedback", &other, &feedback).await;
+    assert_eq!((status, &given["status"]), (200, &json!("stored")), "that of feedback too: {given}");
 
     task["tenant"] = json!("other");
     let (status, problem) = post(&served, "/v1/tasks", &acme, &task).await;

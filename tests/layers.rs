@@ -14,7 +14,7 @@ const MAY_IMPORT: [(&str, &[&str]); 20] = [
     ("memory", &["round", "telemetry"]),
     ("journal", &["round", "telemetry"]),
     ("context", &["round", "telemetry", "memory"]),
-    ("modes", &["round", "arms", "action", "chat"]),
+    ("modes", &["round", "telemetry", "arms", "action", "chat"]),
     ("regret", &["round", "journal", "action", "modes"]),
     ("replay", &["round", "journal", "action", "modes", "memory"]),
     ("train", &["round", "journal", "action", "modes", "replay"]),

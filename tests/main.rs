@@ -11,7 +11,9 @@ mod crash;
 #[path = "../bench/daemon.rs"]
 mod daemon;
 mod durability;
+mod encrypted;
 mod faults;
+mod hostile;
 mod journal_cli;
 mod keys;
 mod kills;
@@ -25,5 +27,7 @@ mod replay;
 mod routes;
 mod served;
 mod streams;
+mod traces;
 mod verifiers;
+mod worker_faults;
 mod workers;

@@ -95,7 +95,7 @@ impl Served {
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let Some(url) = line.split_whitespace().find(|word| word.starts_with("http://")) else {
+        let Some(url) = line.split_whitespace().find(|word| word.starts_with("http")) else {
             panic!("no address in {line:?}: {}", std::fs::read_to_string(log).unwrap());
         };
         Self { url: url.to_owned(), folder: folder.into(), child, _temporary: None }

@@ -8,15 +8,15 @@ use std::{convert::Infallible, sync::Arc};
 
 use axum::{
     Json,
-    body::{Body, Bytes},
-    extract::{FromRequest, Request, State, rejection::BytesRejection},
+    body::Body,
+    extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
-use super::{ApiState, Caller, Problem};
+use super::{ApiState, Caller, Problem, request::body};
 use crate::{
     chat::{ChatError, ChatRequest, ErrorKind, Protocol, error_body},
     round::{
@@ -58,12 +58,7 @@ async fn answer(state: &ApiState, caller: &Caller, protocol: Protocol, request: 
 
 async fn run(state: &ApiState, caller: &Caller, protocol: Protocol, request: Request) -> Result<Response, Problem> {
     let headers = request.headers().clone();
-    let bytes = Bytes::from_request(request, state).await.map_err(|rejection| match rejection {
-        BytesRejection::FailedToBufferBody(failed) if failed.status().as_u16() == 413 => {
-            Problem::too_large("the body is over server.body_bytes_max; send less, or raise the limit")
-        }
-        other => Problem::invalid_json(format!("the body could not be read: {other}")),
-    })?;
+    let bytes = body(request, state).await?;
     let mut chat = ChatRequest::parse(protocol, &bytes)?;
     let mut task = task(state, &mut chat, &headers)?;
     caller.own(&mut task)?;

@@ -12,41 +12,47 @@ mod events;
 mod feedback;
 mod keys;
 mod memory;
+mod observe;
 mod ops;
 mod origin;
 mod policies;
 mod problem;
 mod regret;
 mod request;
+mod server;
 mod stream;
 mod tasks;
 mod verifiers;
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use arc_swap::ArcSwapOption;
 use axum::{
     Router as Routes,
-    extract::{DefaultBodyLimit, MatchedPath, Request},
-    middleware::{self, Next},
-    response::Response,
+    extract::DefaultBodyLimit,
+    http::{HeaderValue, header},
+    middleware,
     routing::{self, delete, get, post},
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
-use tower_http::catch_panic::CatchPanicLayer;
+use tower::util::option_layer;
+use tower_http::{catch_panic::CatchPanicLayer, set_header::SetResponseHeaderLayer, timeout::RequestBodyTimeoutLayer};
 
 use crate::{
     dashboard,
     router::{COMPONENT_BYTES_MAX, Router},
-    telemetry::Metric,
 };
 
 pub use admin::AdminKey;
 pub use caller::Caller;
 pub use keys::{KeyReport, KeyStatus};
 pub use problem::Problem;
+pub use server::{Serving, TlsFiles, serve};
 
 /// Limits of the HTTP surface.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +63,8 @@ pub struct ApiLimits {
     pub line_bytes_max: usize,
     /// Tasks of one stream in flight.
     pub stream_concurrency: usize,
+    /// How long a body may stop between two of its parts, streams excepted.
+    pub body_timeout: Duration,
 }
 
 /// How far a run of known length is, for the page.
@@ -79,6 +87,8 @@ pub struct ApiState {
     pub admin_key: Option<AdminKey>,
     /// Whether others than this machine's programs may reach the daemon: every request needs a key then.
     pub exposed: bool,
+    /// The origins whose web pages may call from a browser, such as `https://app.example.org`.
+    pub cors_origins: Arc<[HeaderValue]>,
     /// Renders the metrics, where a recorder is installed.
     pub metrics: Option<PrometheusHandle>,
     /// Set by a run of known length.
@@ -92,6 +102,7 @@ pub struct ApiState {
 /// All routes.
 pub fn routes(state: ApiState) -> Routes {
     let limit = state.limits.body_bytes_max;
+    let body_timeout = RequestBodyTimeoutLayer::new(state.limits.body_timeout);
     Routes::new()
         .route("/v1/tasks", post(tasks::run))
         .route("/v1/route", post(tasks::route))
@@ -111,14 +122,17 @@ pub fn routes(state: ApiState) -> Routes {
         .route("/metrics", get(ops::metrics))
         .layer(DefaultBodyLimit::max(limit))
         .merge(admin_routes(&state))
+        .layer(body_timeout)
         // A stream may be of any length; its lines are limited one by one.
         .route("/v1/tasks/stream", post(stream::run).layer(DefaultBodyLimit::disable()))
         .merge(dashboard::routes())
         .fallback(problem::no_such_route)
         .method_not_allowed_fallback(problem::wrong_method)
         .layer(middleware::from_fn_with_state(state.clone(), caller::identify))
-        .layer(middleware::from_fn(origin::refuse_foreign))
-        .layer(middleware::from_fn(count))
+        .layer(middleware::from_fn_with_state(state.clone(), origin::refuse_foreign))
+        .layer(option_layer(origin::cors(&state.cors_origins)))
+        .layer(SetResponseHeaderLayer::if_not_present(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
+        .layer(middleware::from_fn(observe::observe))
         .layer(CatchPanicLayer::custom(problem::panicked))
         .with_state(state)
 }
@@ -151,12 +165,4 @@ fn admin_routes(state: &ApiState) -> Routes<ApiState> {
             get(memory::download).put(memory::upload).delete(memory::delete).layer(DefaultBodyLimit::disable()),
         )
         .route_layer(middleware::from_fn_with_state(state.clone(), caller::require_admin))
-}
-
-async fn count(request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().map_or("unmatched".into(), |path| path.as_str().to_owned());
-    let response = next.run(request).await;
-    let status = response.status().as_u16().to_string();
-    metrics::counter!(Metric::HttpRequests.name(), "route" => route, "status" => status).increment(1);
-    response
 }

@@ -1,11 +1,14 @@
 //! From bytes to checked requests, with errors that name the field.
 
+use std::error::Error;
+
 use axum::{
     body::Bytes,
     extract::{FromRequest, Request, rejection::BytesRejection},
-    http::{HeaderMap, header},
+    http::{HeaderMap, StatusCode, header},
 };
 use serde::{Deserialize, de::DeserializeOwned};
+use tower_http::timeout::TimeoutError;
 
 use super::{Caller, Problem};
 use crate::round::{
@@ -99,12 +102,26 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         if !json {
             return Err(Problem::media_type());
         }
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| match rejection {
-            BytesRejection::FailedToBufferBody(failed) if failed.status().as_u16() == 413 => {
-                Problem::too_large("the body is over server.body_bytes_max; send less, or raise the limit")
-            }
-            other => Problem::invalid_json(format!("the body could not be read: {other}")),
-        })?;
-        parse(&bytes).map(Self)
+        parse(&body(request, state).await?).map(Self)
     }
+}
+
+/// The whole body, within its limits.
+pub(super) async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
+    Bytes::from_request(request, state).await.map_err(|rejection| match &rejection {
+        BytesRejection::FailedToBufferBody(failed) if failed.status().as_u16() == 413 => {
+            Problem::too_large("the body is over server.body_bytes_max; send less, or raise the limit")
+        }
+        _ if is_late(&rejection) => Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "body-timeout",
+            "The body did not come",
+            "it stopped for longer than server.body_timeout_ms; send it again",
+        ),
+        _ => Problem::invalid_json(format!("the body could not be read: {rejection}")),
+    })
+}
+
+fn is_late(error: &(dyn Error + 'static)) -> bool {
+    error.is::<TimeoutError>() || error.source().is_some_and(is_late)
 }

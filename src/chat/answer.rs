@@ -78,6 +78,9 @@ impl Finish {
     }
 }
 
+/// More than any model reads or writes in one call.
+const TOKENS_MAX: u64 = 1 << 24;
+
 /// Tokens, as the worker counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -131,7 +134,7 @@ impl AnthropicUsage {
     pub(super) fn usage(&self) -> Option<Usage> {
         let cached_tokens = self.cache_read_input_tokens.unwrap_or_default();
         let cache_written_tokens = self.cache_creation_input_tokens.unwrap_or_default();
-        Some(Usage {
+        believed(Usage {
             input_tokens: self.input_tokens?.saturating_add(cached_tokens).saturating_add(cache_written_tokens),
             output_tokens: self.output_tokens.unwrap_or_default(),
             cached_tokens,
@@ -140,13 +143,18 @@ impl AnthropicUsage {
     }
 }
 
+/// A worker that is out of its mind must not spend a tenant's budget.
+fn believed(usage: Usage) -> Option<Usage> {
+    (usage.input_tokens.max(usage.output_tokens) <= TOKENS_MAX).then_some(usage)
+}
+
 /// The usage, `None` where it is missing or cannot be believed: no answer is lost for a wrong count.
 pub(super) fn read_usage(protocol: Protocol, raw: &RawValue) -> Option<Usage> {
     match protocol {
         Protocol::OpenAi => {
             let usage: OpenAiUsage = serde_json::from_str(raw.get()).ok()?;
             let cached = usage.prompt_tokens_details.and_then(|details| details.cached_tokens).unwrap_or_default();
-            Some(Usage {
+            believed(Usage {
                 input_tokens: usage.prompt_tokens,
                 output_tokens: usage.completion_tokens.unwrap_or_default(),
                 cached_tokens: cached.min(usage.prompt_tokens),

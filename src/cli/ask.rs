@@ -39,7 +39,17 @@ pub(super) struct Running {
 impl Running {
     /// The daemon at an address.
     pub fn at(url: &str) -> Result<Self> {
-        let client = Client::builder().build().context("the HTTP client cannot start")?;
+        Self::by(url, Client::builder())
+    }
+
+    /// The daemon that holds the data folder's lock, on this machine. Its certificate may name another host than the
+    /// address that it is reached at here, so it is not asked for one: the lock says who it is.
+    fn near(url: &str) -> Result<Self> {
+        Self::by(url, Client::builder().danger_accept_invalid_certs(true))
+    }
+
+    fn by(url: &str, client: reqwest::ClientBuilder) -> Result<Self> {
+        let client = client.build().context("the HTTP client cannot start")?;
         let admin_key = std::env::var("POINTSMAN_ADMIN_KEY").ok().filter(|key| !key.is_empty());
         Ok(Self { client, url: url.trim_end_matches('/').to_owned(), admin_key })
     }
@@ -51,7 +61,7 @@ impl Running {
         }
         let path = place.data_dir.as_deref().unwrap_or(&folders.data);
         match path.exists().then(|| DataFolder::owner(path)).transpose()? {
-            Some(Owner::Other { url: Some(url) }) => Self::at(&url),
+            Some(Owner::Other { url: Some(url) }) => Self::near(&url),
             Some(Owner::Other { url: None } | Owner::Us(_)) | None => bail!(
                 "no daemon runs on {}: start one with `pointsman serve`, or name it with --data-dir DIR or --url URL",
                 path.display()

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     io::ErrorKind,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
     sync::Arc,
     time::Duration,
     time::Instant,
@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, anyhow, bail};
 use arc_swap::ArcSwapOption;
 use pointsman::{
-    api::{ApiLimits, ApiState, routes},
+    api::{ApiLimits, ApiState, Serving, routes, serve},
     arms::Catalogue,
     config::{Config, check_arm},
     context::embedding::{EmbeddingPool, EmbeddingSettings},
@@ -22,7 +22,7 @@ use pointsman::{
     router::{ArmMaker, Opened, Router, RouterError, RouterParts, RouterSettings, Trust, keys_of},
     telemetry,
 };
-use tokio::{net::TcpListener, runtime::Handle, task::JoinHandle};
+use tokio::{runtime::Handle, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -54,7 +54,8 @@ impl Daemon {
                 config.listen
             );
         }
-        let listener = listen(config.listen).await?;
+        allow_open_files();
+        let listener = listen(config.listen)?;
         let address = listener.local_addr().context("the listening address is unknown")?;
         let metrics = telemetry::install_recorder().context("metrics cannot be recorded")?;
         let bar = progress::bar(0, "reading the journal");
@@ -101,27 +102,30 @@ impl Daemon {
                 body_bytes_max: config.body_bytes_max,
                 line_bytes_max: config.line_bytes_max,
                 stream_concurrency: config.stream_concurrency,
+                body_timeout: Duration::from_millis(config.body_timeout_ms),
             },
             admin_key: config.admin_key,
             exposed,
+            cors_origins: config.cors_origins.clone().into(),
             metrics: Some(metrics),
             progress: Arc::new(ArcSwapOption::empty()),
             stopping: CancellationToken::new(),
             started: Instant::now(),
         };
-        let stopping = state.stopping.clone();
-        let served = axum::serve(listener, routes(state.clone()));
-        let server = tokio::spawn(served.with_graceful_shutdown(stopping.cancelled_owned()).into_future());
+        let shutdown = Duration::from_millis(config.shutdown_ms);
+        let header_timeout = Duration::from_millis(config.header_timeout_ms);
+        let settings = Serving { header_timeout, shutdown, tls: config.tls.clone() };
+        let server = serve(listener, routes(state.clone()), settings, state.stopping.clone()).await?;
         // Commands on this machine reach a daemon that listens everywhere by loopback.
         let near = match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())),
             IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::from((Ipv6Addr::LOCALHOST, address.port())),
             IpAddr::V4(_) | IpAddr::V6(_) => address,
         };
-        if let Err(error) = data.announce(&format!("http://{near}")) {
+        let scheme = if config.tls.is_some() { "https" } else { "http" };
+        if let Err(error) = data.announce(&format!("{scheme}://{near}")) {
             tracing::warn!(%error, "commands will not find this daemon by its data folder");
         }
-        let shutdown = Duration::from_millis(config.shutdown_ms);
         Ok(Self { address, opened, state, server, shutdown, _data: data })
     }
 
@@ -146,6 +150,18 @@ impl Daemon {
     }
 }
 
+/// Takes all the open files that the system grants: a stream holds two, and shells start programs with room for a thousand.
+fn allow_open_files() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+            tracing::debug!(%error, "the number of open files stays as it is");
+        }
+    }
+}
+
 /// Ends at Ctrl-C or SIGTERM.
 pub(super) async fn asked_to_stop() {
     let interrupt = tokio::signal::ctrl_c();
@@ -160,8 +176,8 @@ pub(super) async fn asked_to_stop() {
     drop(interrupt.await);
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| {
+fn listen(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).map_err(|error| {
         let advice = match error.kind() {
             ErrorKind::AddrInUse => "another program uses it: stop that one, or choose a port with --listen",
             ErrorKind::PermissionDenied => "ports below 1024 need privileges: choose a higher one with --listen",

@@ -9,6 +9,7 @@ mod explain;
 mod folders;
 mod journal;
 mod keys;
+mod logs;
 mod memory;
 mod models;
 mod policy;
@@ -22,7 +23,6 @@ mod workers;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
 
 use folders::Folders;
 
@@ -43,6 +43,9 @@ struct Arguments {
     /// Where models and compiled verifiers are kept [default: the user's cache folder].
     #[arg(long, global = true, value_name = "DIR", env = "POINTSMAN_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
+    /// How the log is written, to standard error; POINTSMAN_LOG says of what, such as `pointsman=debug`.
+    #[arg(long, global = true, value_enum, default_value_t, env = "POINTSMAN_LOG_FORMAT")]
+    log_format: logs::Format,
     #[command(subcommand)]
     command: Command,
 }
@@ -87,9 +90,11 @@ pub fn run() -> ExitCode {
             return if asked && shown.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_USAGE) };
         }
     };
-    let filter = EnvFilter::try_from_env("POINTSMAN_LOG")
-        .unwrap_or_else(|_| EnvFilter::new("warn,qdrant_edge=error,pointsman=info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // Sends what is left once everything else has stopped.
+    let _traces = match logs::start(arguments.log_format) {
+        Ok(traces) => traces,
+        Err(error) => return fail(&error),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&anyhow::anyhow!("cannot start: {error}")),

@@ -71,7 +71,8 @@ pub(super) async fn run(arguments: ServeArguments, folders: &Folders) -> Result<
         (false, true, true) => "loopback only: no key was made; changes need $POINTSMAN_ADMIN_KEY",
         (true, _, _) | (_, false, _) => "every request needs a key",
     };
-    println!("Listening on http://{0} ({who}); page: http://{0}/dashboard", daemon.address);
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    println!("Listening on {scheme}://{0} ({who}); page: {scheme}://{0}/dashboard", daemon.address);
     asked_to_stop().await;
     eprintln!("Finishing what is running ...");
     daemon.stop().await

@@ -10,12 +10,14 @@ use std::{
     path::Path,
 };
 
+use axum::http::HeaderValue;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::{ArmConfig, Config, Endpoint, Trust, WorkerConfig, raw};
 use crate::{
     action::policy::lay_over,
+    api::TlsFiles,
     arms::Prices,
     chat::Protocol,
     context::embedding::KnownModel,
@@ -148,6 +150,7 @@ impl Checker<'_> {
         let arms = self.arms(&domains);
         let judge = self.judge(&arms, &domains);
         let admin_key = server.as_ref().and_then(|server| self.admin_key(&server.admin_key_env));
+        let cors_origins = server.as_ref().map_or_else(Vec::new, |server| self.origins(&server.cors_origins));
         let listen = server.as_ref().and_then(|server| self.server(server));
         if let Some(embedding) = &embedding {
             self.embedding(embedding);
@@ -190,6 +193,13 @@ impl Checker<'_> {
             line_bytes_max: server.line_bytes_max,
             stream_concurrency: server.stream_concurrency,
             shutdown_ms: server.shutdown_ms,
+            header_timeout_ms: server.header_timeout_ms,
+            body_timeout_ms: server.body_timeout_ms,
+            cors_origins,
+            tls: server.tls.map(|tls| TlsFiles {
+                certificate: self.base.join(tls.certificate),
+                key: self.base.join(tls.key),
+            }),
             admin_key,
             synchronous: journal.synchronous,
             lease_ms: journal.lease_ms,
@@ -243,6 +253,16 @@ impl Checker<'_> {
         p.require(sized(server.line_bytes_max), "server.line_bytes_max", "must be from 1024 to 1073741824");
         let streams = (1..=1_024).contains(&server.stream_concurrency);
         p.require(streams, "server.stream_concurrency", "must be from 1 to 1024");
+        for (key, limit_ms) in
+            [("header_timeout_ms", server.header_timeout_ms), ("body_timeout_ms", server.body_timeout_ms)]
+        {
+            let sane = (100..=3_600_000).contains(&limit_ms);
+            p.require(sane, format!("server.{key}"), "must be from 100 to 3600000");
+        }
+        for (key, file) in server.tls.iter().flat_map(|tls| [("certificate", &tls.certificate), ("key", &tls.key)]) {
+            let there = self.base.join(file).is_file();
+            p.require(there, format!("server.tls.{key}"), "there is no such file; both must be PEM files");
+        }
         match server.listen.parse::<SocketAddr>() {
             // Whether there are keys, which others than this machine's programs need, is known at start.
             Ok(address) => Some(address),
@@ -251,6 +271,22 @@ impl Checker<'_> {
                 None
             }
         }
+    }
+
+    /// Origins as browsers write them: scheme and host, and the port where it is not the scheme's.
+    fn origins(&mut self, origins: &[String]) -> Vec<HeaderValue> {
+        let mut read = Vec::new();
+        for (index, origin) in origins.iter().enumerate() {
+            let own = reqwest::Url::parse(origin).ok().map(|url| url.origin().ascii_serialization());
+            match HeaderValue::try_from(origin) {
+                Ok(value) if own.as_ref() == Some(origin) && origin.starts_with("http") => read.push(value),
+                Ok(_) | Err(_) => self.problems.add(
+                    format!("server.cors_origins[{index}]"),
+                    format!("{origin:?} must be an origin such as https://app.example.org, without a path"),
+                ),
+            }
+        }
+        read
     }
 
     fn memory_server(&mut self, raw: &raw::MemoryServer) -> Option<ServerSettings> {

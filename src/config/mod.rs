@@ -12,9 +12,11 @@ use std::{
     path::PathBuf,
 };
 
+use axum::http::HeaderValue;
+
 use crate::{
     access::TenantSettings,
-    api::AdminKey,
+    api::{AdminKey, TlsFiles},
     arms::Prices,
     chat::Protocol,
     context::embedding::Pooling,
@@ -42,6 +44,14 @@ pub struct Config {
     pub stream_concurrency: usize,
     /// How long running rounds may take to finish at shutdown, in milliseconds.
     pub shutdown_ms: u64,
+    /// How long a client may take to begin a request and to send its head, in milliseconds.
+    pub header_timeout_ms: u64,
+    /// How long a request's body may stop between two of its parts, in milliseconds.
+    pub body_timeout_ms: u64,
+    /// The origins whose web pages may call from a browser.
+    pub cors_origins: Vec<HeaderValue>,
+    /// The certificate and its key, where the daemon speaks TLS.
+    pub tls: Option<TlsFiles>,
     /// The key that opens everything, also before any other was made.
     pub admin_key: Option<AdminKey>,
     /// What durable means.

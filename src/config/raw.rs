@@ -21,7 +21,19 @@ pub(super) struct Server {
     pub line_bytes_max: usize,
     pub stream_concurrency: usize,
     pub shutdown_ms: u64,
+    pub header_timeout_ms: u64,
+    pub body_timeout_ms: u64,
+    pub cors_origins: Vec<String>,
+    #[serde(default)]
+    pub tls: Option<Tls>,
     pub admin_key_env: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tls {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use super::{Decided, Event};
 use crate::round::{Channel, DecisionId, Embedding, Feedback, IdempotencyKey, TenantId};
 
-/// Starts the `once` keys of clients' own keys: of tasks, of tenants' tasks (no tenant's name holds a colon), of feedback.
+/// Starts the `once` keys of clients' own keys: of tasks, of tenants' tasks (no tenant's name holds a colon), of feedback, of
+/// feedback on tenants' tasks.
 pub(super) const TASK: &str = "task:";
 pub(super) const TENANT_TASK: &str = "task@";
 pub(super) const FEEDBACK: &str = "feedback:";
+pub(super) const TENANT_FEEDBACK: &str = "feedback@";
 /// Starts the `once` keys of restorations.
 pub(super) const RESTORED: &str = "memory:";
 /// Starts those of changed policies.
@@ -40,6 +42,15 @@ impl NewEvent {
         Self { event, decided: None }
     }
 
+    /// The client's key, or one that lets each source judge a decision once.
+    fn feedback_key(&self, feedback: &Feedback, kind: &str) -> String {
+        let tenant = self.decided.as_ref().and_then(|decided| decided.task.tenant.as_ref());
+        match &feedback.idempotency_key {
+            Some(key) => by_feedback_key(tenant, key),
+            None => format!("{kind}:{}:{}", feedback.decision_id, feedback.source.as_str()),
+        }
+    }
+
     /// The key under which this event can exist only once, if any.
     pub(super) fn once(&self) -> Option<String> {
         match &self.event {
@@ -48,8 +59,8 @@ impl NewEvent {
                 task.idempotency_key.as_ref().map(|key| by_task_key(task.tenant.as_ref(), key))
             }
             Event::Ran { outcome } => Some(format!("ran:{}", outcome.decision_id)),
-            Event::Judged { feedback } => Some(feedback_key(feedback, "judged")),
-            Event::Early { feedback } => Some(feedback_key(feedback, "early")),
+            Event::Judged { feedback } => Some(self.feedback_key(feedback, "judged")),
+            Event::Early { feedback } => Some(self.feedback_key(feedback, "early")),
             Event::Abandoned { decision_id } => Some(format!("abandoned:{decision_id}")),
             Event::Spent { spent } => Some(format!("spent:{}", spent.decision_id)),
             Event::SnapshotChanged { .. } | Event::Erased { .. } | Event::Compacted { .. } => None,
@@ -84,14 +95,6 @@ impl NewEvent {
     }
 }
 
-/// The client's key, or one that lets each source judge a decision once.
-fn feedback_key(feedback: &Feedback, kind: &str) -> String {
-    match &feedback.idempotency_key {
-        Some(key) => by_feedback_key(key),
-        None => format!("{kind}:{}:{}", feedback.decision_id, feedback.source.as_str()),
-    }
-}
-
 /// The `once` key of a task's idempotency key. Each tenant has keys of its own: one never meets another's tasks.
 pub(super) fn by_task_key(tenant: Option<&TenantId>, key: &IdempotencyKey) -> String {
     match tenant {
@@ -105,9 +108,12 @@ pub(super) fn by_failed(id: DecisionId) -> String {
     format!("instead:{id}")
 }
 
-/// The `once` key of a feedback's idempotency key.
-pub(super) fn by_feedback_key(key: &IdempotencyKey) -> String {
-    format!("{FEEDBACK}{key}")
+/// The `once` key of a feedback's idempotency key, which is its task's tenant's own.
+pub(super) fn by_feedback_key(tenant: Option<&TenantId>, key: &IdempotencyKey) -> String {
+    match tenant {
+        Some(tenant) => format!("{TENANT_FEEDBACK}{tenant}:{key}"),
+        None => format!("{FEEDBACK}{key}"),
+    }
 }
 
 /// What became of an appended event.

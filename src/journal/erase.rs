@@ -11,7 +11,7 @@ use sqlx::{ConnectOptions, Connection, Row, SqliteConnection, sqlite::SqliteRow}
 
 use super::{
     Erased, ErasedBy, Event, JournalError, Keeping, NewEvent, Synchronous,
-    append::{FEEDBACK, TASK, TENANT_TASK},
+    append::{FEEDBACK, TASK, TENANT_FEEDBACK, TENANT_TASK},
     keeping::forget_trace,
     pack::{self, Columns},
     reader::event_of,
@@ -163,7 +163,7 @@ fn rewritten(row: &SqliteRow, seq: i64, event: &Event) -> Result<Rewritten, Jour
     // A client's key is text of the client's; the others name decisions.
     let once = row.try_get::<Option<String>, _>("once")?;
     let once = once.map(|once| {
-        let of_client = [TASK, TENANT_TASK, FEEDBACK].iter().any(|start| once.starts_with(start));
+        let of_client = [TASK, TENANT_TASK, FEEDBACK, TENANT_FEEDBACK].iter().any(|start| once.starts_with(start));
         if of_client { format!("erased:{seq}") } else { once }
     });
     let columns = Columns {

@@ -171,9 +171,13 @@ impl JournalReader {
     }
 
     /// The feedback that came under this idempotency key.
-    pub async fn feedback_by_key(&self, key: &IdempotencyKey) -> Result<Option<Stored>, JournalError> {
+    pub async fn feedback_by_key(
+        &self,
+        tenant: Option<&TenantId>,
+        key: &IdempotencyKey,
+    ) -> Result<Option<Stored>, JournalError> {
         let sql = format!("{SELECT} WHERE once = ?");
-        let query = sqlx::query(AssertSqlSafe(sql)).bind(&self.embedding_model).bind(by_feedback_key(key));
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(&self.embedding_model).bind(by_feedback_key(tenant, key));
         query.fetch_optional(&self.pool).await?.map(|row| self.read(&row)).transpose()
     }
 

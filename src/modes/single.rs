@@ -3,14 +3,16 @@
 use std::time::Instant;
 
 use bytes::Bytes;
+use tracing::{Instrument, Span};
 
 use crate::{
     arms::{
         Arm, estimate_tokens,
-        worker::{Ask, WorkerError},
+        worker::{About, Ask, WorkerError},
     },
     chat::{self, Answer},
     round::{ArmId, Call, CallStatus, DecisionId, Kept, Outcome, OutcomeStatus, ToolCall},
+    telemetry::{call_span, record_call},
 };
 
 /// What running a decision gave, and why it gave no answer, if it did not.
@@ -27,9 +29,10 @@ pub struct Ran {
 /// Calls the arm once.
 pub async fn run_single(decision_id: DecisionId, ask: &Ask<'_>, arm: &Arm) -> Ran {
     let started = Instant::now();
-    let answered = arm.worker.answer(ask).await;
+    let span = traced(ask, arm);
+    let answered = arm.worker.answer(ask).instrument(span.clone()).await;
     let latency_ms = started.elapsed().as_secs_f64() * 1e3;
-    match answered {
+    let ran = match answered {
         Ok(reply) => {
             let outcome = called(decision_id, ask, arm, &reply.said, reply.cost_usd, None, latency_ms);
             Ran { outcome, failure: None, body: reply.body }
@@ -39,7 +42,26 @@ pub async fn run_single(decision_id: DecisionId, ask: &Ask<'_>, arm: &Arm) -> Ra
             let outcome = called(decision_id, ask, arm, &said, Some(0.0), Some(&failure), latency_ms);
             Ran { outcome, failure: Some(failure), body: Bytes::new() }
         }
+    };
+    trace_end(&span, &ran.outcome, ran.failure.as_ref());
+    ran
+}
+
+/// The span of a call.
+pub fn traced(ask: &Ask<'_>, arm: &Arm) -> Span {
+    let About { provider, model, address } = arm.worker.about();
+    call_span(provider, model, address, arm.id.as_str(), &ask.task.messages)
+}
+
+/// Says in a call's span what came of it.
+pub fn trace_end(span: &Span, outcome: &Outcome, failure: Option<&WorkerError>) {
+    let (mut input_tokens, mut output_tokens) = (0, 0);
+    for call in &outcome.calls {
+        input_tokens += call.input_tokens;
+        output_tokens += call.output_tokens;
     }
+    let failed = failure.map(WorkerError::name);
+    record_call(span, input_tokens, output_tokens, outcome.cost_usd, &outcome.output, failed);
 }
 
 /// The outcome of a call that said something and then, maybe, failed: what was said until then was paid for.

@@ -9,7 +9,7 @@ use super::{ArmId, Capability, Domain, IdempotencyKey, Invalid, RewardWeights, S
 pub type Metadata = Map<String, Value>;
 
 /// The longest prompt, all messages together.
-pub const PROMPT_BYTES_MAX: usize = 1 << 20;
+pub const PROMPT_BYTES_MAX: usize = 4 << 20;
 
 /// The most capabilities that a task may need.
 const NEEDS_MAX: usize = 16;

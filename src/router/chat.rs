@@ -11,6 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
+use tracing::{Instrument, Span};
 
 use super::{
     Claim, Explanation, Round, Router, RouterError,
@@ -69,7 +70,7 @@ impl Router {
     pub async fn chat(self: &Arc<Self>, task: Task, chat: Arc<ChatRequest>) -> Result<ChatRound, RouterError> {
         let admission = self.tenants.admit(task.tenant.as_ref())?;
         let router = Arc::clone(self);
-        let round = self.rounds.spawn(async move {
+        let chatted = async move {
             let _admission = admission;
             let Attempt { round, failure, body } = router.turn(task, Some(&chat)).await?;
             let body = match (&failure, round.outcome.status) {
@@ -77,7 +78,8 @@ impl Router {
                 _ => body,
             };
             Ok(ChatRound { round, body, failure })
-        });
+        };
+        let round = self.rounds.spawn(chatted.in_current_span());
         round.await.map_err(|error| RouterError::Internal(format!("the round panicked: {error}")))?
     }
 
@@ -86,10 +88,11 @@ impl Router {
         let admission = self.tenants.admit(task.tenant.as_ref())?;
         let (begin, begun) = oneshot::channel();
         let router = Arc::clone(self);
-        self.rounds.spawn(async move {
+        let streamed = async move {
             let _admission = admission;
             router.stream_turn(task, &chat, begin).await;
-        });
+        };
+        self.rounds.spawn(streamed.in_current_span());
         begun.await.map_err(|_| RouterError::Internal("the round panicked".into()))?
     }
 
@@ -137,26 +140,17 @@ impl Router {
             let started = Instant::now();
             let catalogue = self.catalogue.load_full();
             let ran = match catalogue.get(&decided.decision.arm) {
-                Ok(arm) => match arm.worker.stream(&ask(&decided, chat)).await {
-                    Ok(stream) => {
-                        let arm = arm.clone();
-                        return Ok(Started::Running(Running {
-                            decided,
-                            hold,
-                            arm,
-                            stream,
-                            run,
-                            _replacing: replacing,
-                            started,
-                        }));
+                Ok(arm) => {
+                    let span = modes::traced(&ask(&decided, chat), arm);
+                    match arm.worker.stream(&ask(&decided, chat)).instrument(span.clone()).await {
+                        Ok(stream) => {
+                            let (arm, _replacing) = (arm.clone(), replacing);
+                            let running = Running { decided, hold, arm, stream, run, _replacing, started, span };
+                            return Ok(Started::Running(running));
+                        }
+                        Err(failure) => not_begun(&decided, chat, arm, failure, started, &span),
                     }
-                    Err(failure) => {
-                        let latency_ms = started.elapsed().as_secs_f64() * 1e3;
-                        let (said, asked) = (Answer::default(), ask(&decided, chat));
-                        let outcome = modes::called(id, &asked, arm, &said, Some(0.0), Some(&failure), latency_ms);
-                        Ran { outcome, failure: Some(failure), body: Bytes::new() }
-                    }
-                },
+                }
                 Err(error) => modes::not_run(id, &decided.decision.arm, &error.to_string()),
             };
             let attempt = self.close_run(&decided, hold, run, ran, repeated, started).await?;
@@ -178,6 +172,22 @@ fn ask<'a>(decided: &'a Decided, chat: &'a ChatRequest) -> Ask<'a> {
     Ask { task: &decided.task, chat: Some(chat) }
 }
 
+/// What a stream came to that did not begin.
+fn not_begun(
+    decided: &Decided,
+    chat: &ChatRequest,
+    arm: &Arm,
+    failure: WorkerError,
+    started: Instant,
+    span: &Span,
+) -> Ran {
+    let (said, asked, id) = (Answer::default(), ask(decided, chat), decided.decision.id);
+    let latency_ms = started.elapsed().as_secs_f64() * 1e3;
+    let outcome = modes::called(id, &asked, arm, &said, Some(0.0), Some(&failure), latency_ms);
+    modes::trace_end(span, &outcome, Some(&failure));
+    Ran { outcome, failure: Some(failure), body: Bytes::new() }
+}
+
 enum Started<'a> {
     Running(Running<'a>),
     Known(Streamed),
@@ -192,6 +202,8 @@ struct Running<'a> {
     run: Run<'a>,
     _replacing: Run<'a>,
     started: Instant,
+    /// The call's, until the answer's end.
+    span: Span,
 }
 
 impl Running<'_> {
@@ -222,11 +234,13 @@ impl Running<'_> {
         failure: Option<WorkerError>,
         frames: &mpsc::Sender<Bytes>,
     ) -> Result<Option<WorkerError>, RouterError> {
-        let Self { decided, hold, arm, mut stream, run, started, .. } = self;
+        let Self { decided, hold, arm, mut stream, run, started, span, .. } = self;
         let latency_ms = started.elapsed().as_secs_f64() * 1e3;
         let (said, cost_usd) = (stream.said(), stream.cost_usd());
         let asked = ask(&decided, chat);
         let outcome = modes::called(decided.decision.id, &asked, &arm, said, cost_usd, failure.as_ref(), latency_ms);
+        modes::trace_end(&span, &outcome, failure.as_ref());
+        drop(span);
         if failure.is_some() {
             let ran = Ran { outcome, failure: failure.clone(), body: Bytes::new() };
             router.close_run(&decided, hold, run, ran, false, started).await?;

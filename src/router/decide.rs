@@ -6,6 +6,8 @@ use std::{
     time::Instant,
 };
 
+use tracing::{Instrument, field::Empty};
+
 use super::{
     Router, RouterError,
     draw::{Deciding, Drawn, draw},
@@ -19,7 +21,7 @@ use crate::{
     round::{
         ArmId, Candidate, Context, DecisionId, Domain, Embedding, Neighbour, Reason, Recall, Taken, Task, TenantId,
     },
-    telemetry::{Metric, Stage, observe_stage},
+    telemetry::{Metric, Stage, TRACES, observe_stage},
 };
 
 /// The most domains that a router without configured domains tells apart.
@@ -54,9 +56,10 @@ impl Router {
         let weights = *task.reward.get_or_insert(own.map_or(self.settings.reward, |(_, own)| own.reward));
         let started = Instant::now();
         let text = essence(&task.messages);
-        let embedding = self.embedder.embed(&text).await?;
+        let embedding = self.embedder.embed(&text).instrument(tracing::info_span!(target: TRACES, "embed")).await?;
         observe_stage(Stage::Embed, started.elapsed());
-        let (neighbours, recall) = self.recall(&embedding).await;
+        let recalled = self.recall(&embedding).instrument(tracing::info_span!(target: TRACES, "recall"));
+        let (neighbours, recall) = recalled.await;
         // One state for all that follows: the one that the decision names.
         let snapshot = self.policy.load_full();
         let mut observed = Observed::of(self.embedder.model_id());
@@ -92,6 +95,15 @@ impl Router {
         let text = text.as_ref().into();
         let mut context = Context { text, embedding, domain, neighbours, recall, candidates, last, weights };
         let started = Instant::now();
+        let span = tracing::info_span!(
+            target: TRACES,
+            "decide",
+            pointsman.domain = task.domain.as_str(),
+            pointsman.neighbours = context.neighbours.len(),
+            pointsman.decision = Empty,
+            pointsman.arm = Empty,
+            pointsman.propensity = Empty,
+        );
         observe(&mut context, &snapshot.standings);
         let drawn = draw(&Deciding::of(&snapshot), DecisionId::generate(), &task.id, &context)?;
         let Drawn { mut decision, poisoned, failed } = drawn;
@@ -104,8 +116,12 @@ impl Router {
             metrics::counter!(Metric::Fallbacks.name()).increment(1);
         }
         observe_stage(Stage::Decide, started.elapsed());
+        span.record("pointsman.decision", tracing::field::display(decision.id));
+        span.record("pointsman.arm", decision.arm.as_str());
+        span.record("pointsman.propensity", decision.propensity.get());
         let decided = Arc::new(Decided { task, context, observed, decision });
-        let appended = self.append(vec![NewEvent::of(&decided, decided.to_event())]).await?;
+        let events = vec![NewEvent::of(&decided, decided.to_event())];
+        let appended = self.append(events).instrument(span).await?;
         if let Some(session) = session {
             let taken = Taken { mode: decided.decision.mode, arm: decided.decision.arm.clone() };
             self.sessions.insert(session, taken).await;

@@ -98,7 +98,7 @@ impl Router {
         let decided = decided.filter(|decided| scope.sees(decided.task.tenant.as_ref()));
         let decided = Arc::new(decided.ok_or(RouterError::UnknownDecision(said.decision_id))?);
         if let Some(key) = &said.idempotency_key
-            && let Some(known) = self.journal.feedback_by_key(key).await?
+            && let Some(known) = self.journal.feedback_by_key(decided.task.tenant.as_ref(), key).await?
         {
             return repeated(key, known, &said);
         }

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
+use tracing::{Instrument, field::Empty};
 
 use super::{
     Claim, Explanation, Round, Router, RouterError,
@@ -19,7 +20,7 @@ use crate::{
     journal::{Appended, Decided, Event, NewEvent, now_ms},
     modes::{self, Ran},
     round::{ArmId, Feedback, FeedbackSource, Mode, Outcome, OutcomeStatus, Score, Task},
-    telemetry::{Metric, Stage, observe_stage},
+    telemetry::{Metric, Stage, TRACES, observe_stage},
 };
 
 /// Verification follows an answer at once, so what a crash cut off is among the last events.
@@ -67,11 +68,12 @@ impl Router {
 
     async fn run_admitted(self: &Arc<Self>, task: Task, admission: Admission) -> Result<Round, RouterError> {
         let router = Arc::clone(self);
-        let round = self.rounds.spawn(async move {
+        let turn = async move {
             // The place is taken until the round ends, also when nobody waits for it any more.
             let _admission = admission;
             router.turn(task, None).await
-        });
+        };
+        let round = self.rounds.spawn(turn.in_current_span());
         let attempt = round.await.map_err(|error| RouterError::Internal(format!("the round panicked: {error}")))?;
         attempt.map(|attempt| attempt.round)
     }
@@ -301,7 +303,12 @@ impl Router {
         let feedback = match outcome.status {
             OutcomeStatus::Done => {
                 let (task, cost_usd) = (&decided.task, outcome.cost_usd);
-                self.registry.judge(decided.decision.id, task, &outcome.checked(), cost_usd, weights).await
+                let span = tracing::info_span!(target: TRACES, "verify", pointsman.score = Empty);
+                let checked = outcome.checked();
+                let judged = self.registry.judge(decided.decision.id, task, &checked, cost_usd, weights);
+                let feedback = judged.instrument(span.clone()).await;
+                span.record("pointsman.score", feedback.score.map(Score::get));
+                feedback
             }
             OutcomeStatus::Failed => {
                 // A request that no worker would take says nothing of this one.

@@ -107,6 +107,27 @@ impl WorkerError {
         }
     }
 
+    /// Its kind, for traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Unreachable { .. } => "unreachable",
+            Self::BrokeOff(_) => "broke_off",
+            Self::TimedOut(_) => "timeout",
+            Self::Stalled(_) => "stalled",
+            Self::Busy(_) => "busy",
+            Self::Unauthorized(_) => "unauthorized",
+            Self::UnknownModel { .. } => "unknown_model",
+            Self::Redirected(_) => "redirected",
+            Self::Refused { .. } => "refused",
+            Self::Overloaded { .. } => "overloaded",
+            Self::Status { .. } => "status",
+            Self::Protocol(_) => "protocol",
+            Self::NotRecorded(_) => "not_recorded",
+            Self::ClientLeft => "client_left",
+            Self::Unsupported(_) => "unsupported",
+        }
+    }
+
     /// Whether it says something of the worker.
     pub fn blames_worker(&self) -> bool {
         !matches!(self.class(), ErrorClass::Request | ErrorClass::Unfit)

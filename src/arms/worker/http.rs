@@ -13,7 +13,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use serde::Serialize;
 
 use super::{
-    Ask, Reply, ReplyStream, Worker, WorkerError,
+    About, Ask, Reply, ReplyStream, Worker, WorkerError,
     upstream::{Incoming, Upstream, UpstreamSettings},
 };
 use crate::{
@@ -52,6 +52,7 @@ pub struct HttpSettings {
 pub struct HttpWorker {
     protocol: Protocol,
     model: String,
+    address: String,
     timeout_ms: u64,
     upstream: Upstream,
 }
@@ -76,7 +77,9 @@ impl HttpWorker {
             retries,
             concurrency,
         };
-        Self { protocol, model, timeout_ms, upstream: Upstream::new(upstream, client) }
+        let after_scheme = base_url.split_once("://").map_or(base_url.as_str(), |(_, rest)| rest);
+        let address = after_scheme.split('/').next().unwrap_or_default().to_owned();
+        Self { protocol, model, address, timeout_ms, upstream: Upstream::new(upstream, client) }
     }
 
     fn body(&self, ask: &Ask<'_>) -> Result<Bytes, WorkerError> {
@@ -128,6 +131,14 @@ fn plain(task: &Task) -> Result<ChatRequest, ChatError> {
 
 #[async_trait]
 impl Worker for HttpWorker {
+    fn about(&self) -> About<'_> {
+        let provider = match self.protocol {
+            Protocol::OpenAi => "openai",
+            Protocol::Anthropic => "anthropic",
+        };
+        About { provider, model: &self.model, address: &self.address }
+    }
+
     async fn answer(&self, ask: &Ask<'_>) -> Result<Reply, WorkerError> {
         let bytes = self.upstream.whole(self.body(ask)?, ask.task.constraints.deadline_ms).await?;
         let said = Answer::read(self.protocol, &bytes).map_err(|error| strange(&error, &bytes))?;

@@ -55,11 +55,27 @@ pub trait Worker: Send + Sync {
         Ok(Box::new(written::stream(chat, reply)?))
     }
 
+    /// Whom it asks, for traces.
+    fn about(&self) -> About<'_> {
+        About { provider: "pointsman", model: "scripted", address: "" }
+    }
+
     /// The expected score in [0, 1], where it is known by construction (scripted and replayed workers). It never
     /// reaches a policy: it is used only to draw exact regret.
     fn expected_score(&self, _task: &Task) -> Option<f64> {
         None
     }
+}
+
+/// Whom a worker asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct About<'a> {
+    /// Whose protocol it speaks.
+    pub provider: &'a str,
+    /// The model's name there.
+    pub model: &'a str,
+    /// The host, with its port where that is named.
+    pub address: &'a str,
 }
 
 /// A worker's answer.

@@ -19,7 +19,10 @@ use tokio::{
     time::{timeout, timeout_at},
 };
 
+use tracing::Span;
+
 use super::WorkerError;
+use crate::telemetry::trace_headers;
 use retry::Backoff;
 
 /// The longest answer that is read, in bytes.
@@ -134,6 +137,7 @@ impl Upstream {
             .client
             .post(&self.settings.url)
             .headers(self.settings.headers.clone())
+            .headers(trace_headers(&Span::current()))
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::ACCEPT_ENCODING, "identity")
             .body(body);

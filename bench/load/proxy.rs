@@ -1,0 +1,67 @@
+//! LiteLLM's proxy in front of the same worker, where the program is given.
+
+use std::{
+    fs::{self, File},
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+/// How long it may take to start.
+const START_MAX: Duration = Duration::from_secs(120);
+
+/// The proxy; ended when dropped.
+pub struct Proxy {
+    child: Child,
+    pub address: SocketAddr,
+}
+
+impl Proxy {
+    /// The program that `POINTSMAN_LITELLM` names.
+    pub fn program() -> Option<PathBuf> {
+        std::env::var_os("POINTSMAN_LITELLM").map(PathBuf::from)
+    }
+
+    /// Starts it with as many worker processes as there are cores, in front of `worker`.
+    pub async fn start(program: &Path, folder: &Path, worker: SocketAddr) -> Result<Self, String> {
+        let config = folder.join("litellm.yaml");
+        let text = format!(
+            "model_list:\n  - model_name: auto\n    litellm_params:\n      model: openai/mock\n      api_base: http://{worker}/v1\n      \
+             api_key: none\nlitellm_settings:\n  telemetry: false\n"
+        );
+        fs::write(&config, text).map_err(|error| error.to_string())?;
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let address = free.map_err(|error| error.to_string())?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let log = File::create(folder.join("litellm.log")).map_err(|error| error.to_string())?;
+        let child = Command::new(program)
+            .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
+            .args(["--num_workers", &cores.to_string(), "--config"])
+            .arg(&config)
+            .env("LITELLM_LOG", "ERROR")
+            .env("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(|error| format!("{}: {error}", program.display()))?;
+        let proxy = Self { child, address };
+        let ready = async {
+            let url = format!("http://{address}/health/liveliness");
+            while !reqwest::get(&url).await.is_ok_and(|answer| answer.status().is_success()) {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        };
+        tokio::time::timeout(START_MAX, ready).await.map_err(|_| "LiteLLM's proxy did not start".to_owned())?;
+        Ok(proxy)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // It has children of its own, which end when it is asked to.
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        let _ = self.child.wait();
+    }
+}
