@@ -255,8 +255,13 @@ fn refused(protocol: Protocol, problem: &Problem) -> Response {
         400..=499 => ErrorKind::InvalidRequest,
         _ => ErrorKind::Server,
     };
+    // Neither protocol knows 422.
+    let status = match problem.status() {
+        StatusCode::UNPROCESSABLE_ENTITY => StatusCode::BAD_REQUEST,
+        other => other,
+    };
     let body = error_body(protocol, kind, problem.detail());
-    let mut response = (problem.status(), [(header::CONTENT_TYPE, "application/json")], body).into_response();
+    let mut response = (status, [(header::CONTENT_TYPE, "application/json")], body).into_response();
     set(response.headers_mut(), "x-pointsman-problem", problem.kind());
     if let Some(seconds) = problem.retry_after_s() {
         response.headers_mut().insert(header::RETRY_AFTER, seconds.into());

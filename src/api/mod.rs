@@ -131,7 +131,10 @@ pub fn routes(state: ApiState) -> Routes {
         .layer(middleware::from_fn_with_state(state.clone(), caller::identify))
         .layer(middleware::from_fn_with_state(state.clone(), origin::refuse_foreign))
         .layer(option_layer(origin::cors(&state.cors_origins)))
-        .layer(SetResponseHeaderLayer::if_not_present(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")))
+        .layer(SetResponseHeaderLayer::if_not_present(
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        ))
         .layer(middleware::from_fn(observe::observe))
         .layer(CatchPanicLayer::custom(problem::panicked))
         .with_state(state)

@@ -10,7 +10,7 @@ use axum::{
 use serde::{Deserialize, de::DeserializeOwned};
 use tower_http::timeout::TimeoutError;
 
-use super::{Caller, Problem};
+use super::{ApiState, Caller, Problem};
 use crate::round::{
     Constraints, Domain, IdempotencyKey, Invalid, Message, Metadata, RewardWeights, SessionId, Task, TaskId, TenantId,
 };
@@ -91,10 +91,10 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 /// A JSON body of a stated type.
 pub(super) struct Body<T>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<ApiState> for Body<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &ApiState) -> Result<Self, Problem> {
         let json = request
             .headers()
             .get(header::CONTENT_TYPE)
@@ -107,11 +107,15 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 }
 
 /// The whole body, within its limits.
-pub(super) async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
+pub(super) async fn body(request: Request, state: &ApiState) -> Result<Bytes, Problem> {
+    let too_large = || Problem::too_large("the body is over server.body_bytes_max; send less, or raise the limit");
+    // What says that it is too large is not waited for.
+    let stated = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if stated.is_some_and(|length: usize| length > state.limits.body_bytes_max) {
+        return Err(too_large());
+    }
     Bytes::from_request(request, state).await.map_err(|rejection| match &rejection {
-        BytesRejection::FailedToBufferBody(failed) if failed.status().as_u16() == 413 => {
-            Problem::too_large("the body is over server.body_bytes_max; send less, or raise the limit")
-        }
+        BytesRejection::FailedToBufferBody(failed) if failed.status().as_u16() == 413 => too_large(),
         _ if is_late(&rejection) => Problem::new(
             StatusCode::REQUEST_TIMEOUT,
             "body-timeout",
