@@ -96,10 +96,12 @@ async fn what_is_no_http_is_refused_and_nothing_falls_over() {
 }
 
 #[tokio::test]
-async fn a_body_of_a_hundred_megabytes_is_refused_before_it_is_read() {
+async fn a_body_of_a_hundred_megabytes_is_refused_and_not_kept() {
     let served = Served::new(&config());
     let answer = said(&served, format!("{}\r\n", head(100 << 20)).as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("body_bytes_max"), "{answer}");
+    let (status, problem) = served.post_bytes("/v1/tasks", vec![b' '; 100 << 20]).await;
+    assert_eq!((status, &problem["status"]), (413, &json!(413)), "who sends it all is told: {problem}");
     // Of unknown length: it is read up to the limit and no further.
     let endless = futures::stream::repeat_with(|| Ok::<_, std::io::Error>(vec![b' '; 1 << 20]));
     let request = reqwest::Client::new().post(format!("{}/v1/chat/completions", served.url));

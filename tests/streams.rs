@@ -9,7 +9,7 @@ use crate::served::{CONFIG, Served, ndjson, sum};
 #[tokio::test]
 async fn bad_lines_answer_with_problems_and_the_stream_goes_on() {
     let served = Served::new(CONFIG);
-    let long = format!("{{\"prompt\": \"{}\"}}\n", "x".repeat(5 << 20));
+    let long = format!("{{\"prompt\": \"{}\"}}\n", "x".repeat(9 << 20));
     let mut body = Vec::new();
     body.extend(ndjson([sum(1, 2)]).bytes());
     body.extend(b"{\"prompt\": \n");

@@ -1,19 +1,25 @@
 //! From bytes to checked requests, with errors that name the field.
 
-use std::error::Error;
+use std::{error::Error, time::Duration};
 
 use axum::{
     body::Bytes,
     extract::{FromRequest, Request, rejection::BytesRejection},
     http::{HeaderMap, StatusCode, header},
 };
+use futures::StreamExt;
 use serde::{Deserialize, de::DeserializeOwned};
+use tokio::time::timeout;
 use tower_http::timeout::TimeoutError;
 
 use super::{ApiState, Caller, Problem};
 use crate::round::{
     Constraints, Domain, IdempotencyKey, Invalid, Message, Metadata, RewardWeights, SessionId, Task, TaskId, TenantId,
 };
+
+/// How much of a body that is too large is read for nothing, and how long it may stop meanwhile.
+const PASSED_OVER_MAX: usize = 256 << 20;
+const PASSED_OVER_PAUSE: Duration = Duration::from_secs(1);
 
 /// A task as clients write it.
 #[derive(Debug, Deserialize)]
@@ -109,9 +115,13 @@ impl<T: DeserializeOwned> FromRequest<ApiState> for Body<T> {
 /// The whole body, within its limits.
 pub(super) async fn body(request: Request, state: &ApiState) -> Result<Bytes, Problem> {
     let too_large = || Problem::too_large("the body is over server.body_bytes_max; send less, or raise the limit");
-    // What says that it is too large is not waited for.
+    // What says that it is too large is not kept.
     let stated = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     if stated.is_some_and(|length: usize| length > state.limits.body_bytes_max) {
+        // Clients read the answer once they have sent all; one that asks first need not send.
+        if !request.headers().contains_key(header::EXPECT) {
+            pass_over(request).await;
+        }
         return Err(too_large());
     }
     Bytes::from_request(request, state).await.map_err(|rejection| match &rejection {
@@ -124,6 +134,17 @@ pub(super) async fn body(request: Request, state: &ApiState) -> Result<Bytes, Pr
         ),
         _ => Problem::invalid_json(format!("the body could not be read: {rejection}")),
     })
+}
+
+/// Reads what nobody wants, to its end or as much as a sane client may have sent by mistake.
+async fn pass_over(request: Request) {
+    let mut chunks = request.into_body().into_data_stream();
+    let mut passed = 0;
+    while passed < PASSED_OVER_MAX
+        && let Ok(Some(Ok(chunk))) = timeout(PASSED_OVER_PAUSE, chunks.next()).await
+    {
+        passed += chunk.len();
+    }
 }
 
 fn is_late(error: &(dyn Error + 'static)) -> bool {

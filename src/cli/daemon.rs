@@ -162,18 +162,27 @@ fn allow_open_files() {
     }
 }
 
-/// Ends at Ctrl-C or SIGTERM.
-pub(super) async fn asked_to_stop() {
-    let interrupt = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut terminate) => tokio::select! { _ = interrupt => {}, _ = terminate.recv() => {} },
-            Err(_) => drop(interrupt.await),
+/// Ends at Ctrl-C or SIGTERM. They are waited for from the call on, not only once it is awaited: who is told that the daemon
+/// listens may ask it to stop at once.
+#[cfg(unix)]
+pub(super) fn asked_to_stop() -> impl Future<Output = ()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let asked = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    async move {
+        match asked {
+            (Ok(mut interrupt), Ok(mut terminate)) => {
+                tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+            }
+            (Ok(mut one), Err(_)) | (Err(_), Ok(mut one)) => drop(one.recv().await),
+            (Err(_), Err(_)) => std::future::pending().await,
         }
     }
-    #[cfg(not(unix))]
-    drop(interrupt.await);
+}
+
+/// Ends at Ctrl-C.
+#[cfg(not(unix))]
+pub(super) async fn asked_to_stop() {
+    drop(tokio::signal::ctrl_c().await);
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener> {

@@ -71,9 +71,10 @@ pub(super) async fn run(arguments: ServeArguments, folders: &Folders) -> Result<
         (false, true, true) => "loopback only: no key was made; changes need $POINTSMAN_ADMIN_KEY",
         (true, _, _) | (_, false, _) => "every request needs a key",
     };
+    let stop = asked_to_stop();
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     println!("Listening on {scheme}://{0} ({who}); page: {scheme}://{0}/dashboard", daemon.address);
-    asked_to_stop().await;
+    stop.await;
     eprintln!("Finishing what is running ...");
     daemon.stop().await
 }
