@@ -39,6 +39,20 @@ async fn openai(Json(body): Json<Value>) -> Response {
         let frames = match model.as_str() {
             "breaks" => vec![role, text("The answer"), text(" is")],
             "mute" => vec![role],
+            _ if body["tools"].is_array() => {
+                let call = |call: Value| chunk(json!({"tool_calls": [call]}), Value::Null);
+                vec![
+                    role,
+                    call(
+                        json!({"index": 0, "id": "call_1", "type": "function", "function": {"name": "add", "arguments": ""}}),
+                    ),
+                    call(json!({"index": 0, "function": {"arguments": "{\"a\":40,"}})),
+                    call(json!({"index": 0, "function": {"arguments": "\"b\":2}"}})),
+                    chunk(json!({}), json!("tool_calls")),
+                    usage,
+                    "data: [DONE]\n\n".to_owned(),
+                ]
+            }
             _ => vec![
                 role,
                 text("The answer"),
@@ -77,33 +91,47 @@ async fn openai(Json(body): Json<Value>) -> Response {
 /// A worker of the Anthropic protocol.
 async fn anthropic(headers: HeaderMap, Json(body): Json<Value>) -> Response {
     assert!(headers.contains_key("anthropic-version") && body["max_tokens"].is_u64());
+    let tools = body["tools"].is_array();
+    if tools {
+        assert_eq!(body["tools"][0]["input_schema"]["type"], "object", "tools are put in the worker's words");
+    }
     if body["stream"] == true {
         let event = |name: &str, data: Value| format!("event: {name}\ndata: {data}\n\n");
+        let delta = |delta: Value| {
+            event("content_block_delta", json!({"type": "content_block_delta", "index": 0, "delta": delta}))
+        };
+        let (block, deltas, reason) = if tools {
+            let json = |part: &str| delta(json!({"type": "input_json_delta", "partial_json": part}));
+            let block = json!({"type": "tool_use", "id": "toolu_1", "name": "add", "input": {}});
+            (block, [json("{\"a\":40,"), json("\"b\":2}")].concat(), "tool_use")
+        } else {
+            let text = delta(json!({"type": "text_delta", "text": "It is 42."}));
+            (json!({"type": "text", "text": ""}), text, "end_turn")
+        };
         let text = [
             event(
                 "message_start",
                 json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant",
                 "model": "c", "content": [], "stop_reason": null, "usage": {"input_tokens": 9, "output_tokens": 1}}}),
             ),
-            event(
-                "content_block_start",
-                json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
-            ),
-            event(
-                "content_block_delta",
-                json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "It is 42."}}),
-            ),
+            event("content_block_start", json!({"type": "content_block_start", "index": 0, "content_block": block})),
+            deltas,
             event("content_block_stop", json!({"type": "content_block_stop", "index": 0})),
             event(
                 "message_delta",
-                json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 6}}),
+                json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 6}}),
             ),
             event("message_stop", json!({"type": "message_stop"})),
         ];
         return ([(header::CONTENT_TYPE, "text/event-stream")], text.concat()).into_response();
     }
-    Json(json!({"id": "msg_2", "type": "message", "role": "assistant", "model": "c", "stop_reason": "end_turn",
-        "content": [{"type": "text", "text": "It is 42."}], "usage": {"input_tokens": 9, "output_tokens": 6}}))
+    let (content, reason) = if tools {
+        (json!({"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 40, "b": 2}}), "tool_use")
+    } else {
+        (json!({"type": "text", "text": "It is 42."}), "end_turn")
+    };
+    Json(json!({"id": "msg_2", "type": "message", "role": "assistant", "model": "c", "stop_reason": reason,
+        "content": [content], "usage": {"input_tokens": 9, "output_tokens": 6}}))
     .into_response()
 }
 

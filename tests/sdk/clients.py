@@ -3,6 +3,7 @@
 Usage: python clients.py URL. The daemon's arms are `m` (OpenAI's protocol) and `c` (Anthropic's), served by the test.
 """
 
+import json
 import sys
 
 import anthropic
@@ -11,6 +12,7 @@ import openai
 
 URL = sys.argv[1]
 QUESTION = [{"role": "user", "content": "What is 40 + 2?"}]
+ARGUMENTS = {"a": 40, "b": 2}
 PARAMETERS = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
 
 
@@ -33,9 +35,18 @@ def openai_sdk() -> None:
             text += chunk.choices[0].delta.content or "" if chunk.choices else ""
         assert text == said and usage.completion_tokens > 0, (text, usage)
     tool = {"type": "function", "function": {"name": "add", "parameters": PARAMETERS}}
-    answer = client.chat.completions.create(model="m", messages=QUESTION, tools=[tool])
-    call = answer.choices[0].message.tool_calls[0]
-    assert (call.function.name, call.function.arguments) == ("add", '{"a":40,"b":2}')
+    for model in ("m", "c"):
+        answer = client.chat.completions.create(model=model, messages=QUESTION, tools=[tool])
+        call = answer.choices[0].message.tool_calls[0]
+        assert (call.function.name, json.loads(call.function.arguments)) == ("add", ARGUMENTS), answer
+        name, arguments, finish = "", "", None
+        for chunk in client.chat.completions.create(model=model, messages=QUESTION, tools=[tool], stream=True):
+            for choice in chunk.choices:
+                finish = choice.finish_reason or finish
+                for part in choice.delta.tool_calls or []:
+                    name += part.function.name or ""
+                    arguments += part.function.arguments or ""
+        assert (name, json.loads(arguments), finish) == ("add", ARGUMENTS, "tool_calls"), (name, arguments, finish)
     try:
         client.chat.completions.create(model="nobody", messages=QUESTION)
     except openai.NotFoundError as error:
@@ -55,9 +66,13 @@ def anthropic_sdk() -> None:
             assert stream.get_final_text() == said
             assert stream.get_final_message().usage.output_tokens > 0
     tool = {"name": "add", "description": "adds", "input_schema": PARAMETERS}
-    answer = client.messages.create(model="m", max_tokens=100, messages=QUESTION, tools=[tool])
-    call = answer.content[0]
-    assert (answer.stop_reason, call.name, call.input) == ("tool_use", "add", {"a": 40, "b": 2})
+    for model in ("m", "c"):
+        answer = client.messages.create(model=model, max_tokens=100, messages=QUESTION, tools=[tool])
+        with client.messages.stream(model=model, max_tokens=100, messages=QUESTION, tools=[tool]) as stream:
+            streamed = stream.get_final_message()
+        for said in (answer, streamed):
+            call = said.content[0]
+            assert (said.stop_reason, call.name, call.input) == ("tool_use", "add", ARGUMENTS), said
     try:
         client.messages.create(model="nobody", max_tokens=100, messages=QUESTION)
     except anthropic.NotFoundError as error:
