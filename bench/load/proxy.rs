@@ -40,6 +40,8 @@ impl Proxy {
             .args(["--num_workers", &cores.to_string(), "--config"])
             .arg(&config)
             .env("LITELLM_LOG", "ERROR")
+            // Without one it asks for no key of its clients, as the daemon on loopback does not.
+            .env("LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY", "true")
             .env("LITELLM_LOCAL_MODEL_COST_MAP", "True")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -53,7 +55,11 @@ impl Proxy {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         };
-        tokio::time::timeout(START_MAX, ready).await.map_err(|_| "LiteLLM's proxy did not start".to_owned())?;
+        let started = tokio::time::timeout(START_MAX, ready).await;
+        started.map_err(|_| {
+            let log = fs::read_to_string(folder.join("litellm.log")).unwrap_or_default();
+            format!("LiteLLM's proxy did not start: {log}")
+        })?;
         Ok(proxy)
     }
 }

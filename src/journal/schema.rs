@@ -19,6 +19,8 @@ pub(super) const FORMAT: i64 = 5;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a page. A round is two to four kilobytes: twice SQLite's own page size wastes the least at their ends.
 const PAGE_BYTES: u32 = 8_192;
+/// Pages of the write-ahead log, 64 MiB, from which on the writer itself moves them into the file.
+const WAL_PAGES_MAX: &str = "8192";
 
 /// Rows read at a time by whoever reads all of them.
 const PAGE: i64 = 1_000;
@@ -68,6 +70,8 @@ pub(super) fn options(path: &Path, synchronous: Synchronous) -> SqliteConnectOpt
         .page_size(PAGE_BYTES)
         .journal_mode(SqliteJournalMode::Wal)
         .busy_timeout(BUSY_TIMEOUT)
+        // Beside the writer it is done all the time; the writer itself does it only where that is not enough.
+        .pragma("wal_autocheckpoint", WAL_PAGES_MAX)
         .synchronous(match synchronous {
             Synchronous::Full => SqliteSynchronous::Full,
             Synchronous::Normal => SqliteSynchronous::Normal,

@@ -3,13 +3,13 @@
 use std::{
     ops::Deref,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use serde::{Deserialize, Serialize};
 use sqlx::{ConnectOptions, Connection};
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
@@ -57,6 +57,7 @@ pub struct Journal {
 /// The writer, and what tells it that nobody reads any more.
 struct Closing {
     writer: JoinHandle<()>,
+    settler: JoinHandle<()>,
     unread: oneshot::Sender<()>,
 }
 
@@ -81,10 +82,12 @@ impl Journal {
         let reader = JournalReader::over(path, &settings.embedding_model).await?;
         let (queue, appends) = mpsc::channel(QUEUE);
         let closing = CancellationToken::new();
-        let writer = writer::Writer::new(options, connection, last_ms.unwrap_or(0), committed);
+        let wrote = Arc::new(Notify::new());
+        let settler = tokio::spawn(writer::settle(options.clone(), Arc::clone(&wrote), closing.clone()));
+        let writer = writer::Writer::new(options, connection, last_ms.unwrap_or(0), committed, wrote);
         let (unread, nobody_reads) = oneshot::channel();
         let writer = tokio::spawn(writer.run(appends, closing.clone(), nobody_reads));
-        Ok(Self { queue, reader, closing, writer: Mutex::new(Some(Closing { writer, unread })) })
+        Ok(Self { queue, reader, closing, writer: Mutex::new(Some(Closing { writer, settler, unread })) })
     }
 
     /// Appends events as one unit and returns what became of each, once durable.
@@ -125,7 +128,9 @@ impl Journal {
         // Only the last connection of all can take the write-ahead log away, and only one that writes.
         self.reader.close_reader().await;
         let closing = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Closing { writer, unread }) = closing else { return };
+        let Some(Closing { writer, settler, unread }) = closing else { return };
+        // It only moves what is safe already; a panic of its own has been logged.
+        let _ = settler.await;
         let _ = unread.send(());
         if let Err(error) = writer.await {
             tracing::error!(%error, "the journal's writer panicked");

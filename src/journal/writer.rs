@@ -3,13 +3,16 @@
 //! While one group is being flushed the next one gathers, so the flush is shared by all who wait and throughput
 //! grows with load. A group that fails is rolled back whole and each of its callers is told.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, QueryBuilder, Sqlite, SqliteConnection, query_builder::Separated,
     sqlite::SqliteConnectOptions,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -21,11 +24,15 @@ use super::{
 const GROUP_MAX: usize = 512;
 /// A clock that goes back by more than this is worth a word, in milliseconds.
 const STEP_MS: i64 = 1_000;
+/// How long after a write the write-ahead log is moved into the file.
+const SETTLE_EVERY: Duration = Duration::from_millis(500);
 /// How long closing waits for another program that reads, in milliseconds.
 const SETTLE_MS: u32 = 1_000;
 
 /// Rows of one statement.
 const CHUNKS: [usize; 4] = [64, 16, 4, 1];
+/// The most rows that are written by a statement alone; each number of them is a statement of its own.
+const ALONE_MAX: usize = 8;
 const INSERT: &str = "INSERT INTO events(at_ms, decision_id, once, learns, body, embedding, kind, model, packed, sum) ";
 
 /// One caller's events and where its answer goes.
@@ -104,6 +111,8 @@ pub(super) struct Writer {
     last_ms: i64,
     stepped_back: bool,
     committed: mpsc::Sender<Committed>,
+    /// Told of each group.
+    wrote: Arc<Notify>,
 }
 
 impl Writer {
@@ -112,8 +121,9 @@ impl Writer {
         connection: SqliteConnection,
         last_ms: i64,
         committed: mpsc::Sender<Committed>,
+        wrote: Arc<Notify>,
     ) -> Self {
-        Self { options, connection: Some(connection), last_ms, stepped_back: false, committed }
+        Self { options, connection: Some(connection), last_ms, stepped_back: false, committed, wrote }
     }
 
     /// Runs until it is told to close, or every sender is gone; what was queued before is still written. Then waits until
@@ -139,6 +149,7 @@ impl Writer {
             }
             let at_ms = self.now();
             let written = write_or_reconnect(&self.options, &mut self.connection, &group, at_ms).await;
+            self.wrote.notify_one();
             for (index, append) in group.drain(..).enumerate() {
                 let answer = match &written {
                     Ok(results) => Ok(results[index].clone()),
@@ -191,6 +202,34 @@ async fn write_or_reconnect(
     written
 }
 
+/// Moves what was committed from the write-ahead log into the file while the writer goes on, which else does it itself and lets
+/// everybody wait for the disk meanwhile. Ends when the journal closes.
+pub(super) async fn settle(options: SqliteConnectOptions, wrote: Arc<Notify>, closing: CancellationToken) {
+    let mut connection = None;
+    let next = async || {
+        wrote.notified().await;
+        tokio::time::sleep(SETTLE_EVERY).await;
+    };
+    while closing.run_until_cancelled(next()).await.is_some() {
+        let settled = async {
+            let mut open = match connection.take() {
+                Some(open) => open,
+                None => options.connect().await?,
+            };
+            sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(&mut open).await?;
+            connection = Some(open);
+            Ok::<_, sqlx::Error>(())
+        };
+        if let Err(error) = settled.await {
+            // The writer does it in the end, and says what is wrong with the disk.
+            tracing::debug!(%error, "the journal's write-ahead log was not moved into its file");
+        }
+    }
+    if let Some(open) = connection {
+        let _ = open.close().await;
+    }
+}
+
 /// Moves what is in the write-ahead log into the file, so that the file alone is the journal, and closes it.
 async fn settle_and_close(
     options: &SqliteConnectOptions,
@@ -218,21 +257,18 @@ async fn hand_on(events: Vec<NewEvent>, results: &[Appended], at_ms: i64, commit
     }
 }
 
-/// Writes a group in one transaction: in few statements, as long as nothing in it was there before, which is the rule.
+/// Writes a group as one unit: in few statements, as long as nothing in it was there before, which is the rule.
 async fn write(
     connection: &mut SqliteConnection,
     group: &[Append],
     at_ms: i64,
 ) -> Result<Vec<Vec<Appended>>, JournalError> {
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let rows: Vec<&Row> = group.iter().flat_map(|append| &append.rows).collect();
-    if let Some(seqs) = insert_all(&mut transaction, &rows, at_ms).await? {
-        transaction.commit().await?;
+    if let Some(seqs) = insert_all(connection, &rows, at_ms).await? {
         let mut seqs = seqs.into_iter();
         let stored = |(row, seq): (&Row, i64)| Appended::Stored { seq, learns: row.lesson.is_some() };
         return Ok(group.iter().map(|append| append.rows.iter().zip(&mut seqs).map(stored).collect()).collect());
     }
-    transaction.rollback().await?;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let mut results = Vec::with_capacity(group.len());
     for append in group {
@@ -242,12 +278,17 @@ async fn write(
     Ok(results)
 }
 
-/// Inserts rows many at a time; nothing when one of them was there before, and then some are inserted.
+/// Inserts rows many at a time; nothing when one of them was there before, and then none is inserted.
 async fn insert_all(
     connection: &mut SqliteConnection,
     rows: &[&Row],
     at_ms: i64,
 ) -> Result<Option<Vec<i64>>, JournalError> {
+    // A statement is a unit by itself: the few rows of a moment of little load need no transaction around it.
+    if rows.len() <= ALONE_MAX {
+        return insert_chunk(connection, rows, at_ms).await;
+    }
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let mut seqs = Vec::with_capacity(rows.len());
     let mut rest = rows;
     while !rest.is_empty() {
@@ -255,18 +296,38 @@ async fn insert_all(
         let size = CHUNKS.into_iter().find(|size| *size <= rest.len()).unwrap_or(1);
         let (chunk, after) = rest.split_at(size);
         rest = after;
-        let mut query = QueryBuilder::new(INSERT);
-        query.push_values(chunk, |mut values, row| row.bind(&mut values, at_ms, row.lesson.as_deref()));
-        query.push(" ON CONFLICT DO NOTHING RETURNING seq");
-        let mut inserted: Vec<i64> = query.build_query_scalar().fetch_all(&mut *connection).await?;
-        if inserted.len() < chunk.len() {
+        let Some(inserted) = insert_chunk(&mut transaction, chunk, at_ms).await? else {
+            transaction.rollback().await?;
             return Ok(None);
-        }
-        // Places are given in the order of the rows; SQLite does not promise to return them in it.
-        inserted.sort_unstable();
+        };
         seqs.extend(inserted);
     }
+    transaction.commit().await?;
     Ok(Some(seqs))
+}
+
+/// Inserts rows by one statement, all or, when one of them was there before, none.
+async fn insert_chunk(
+    connection: &mut SqliteConnection,
+    rows: &[&Row],
+    at_ms: i64,
+) -> Result<Option<Vec<i64>>, JournalError> {
+    if rows.is_empty() {
+        return Ok(Some(vec![]));
+    }
+    let mut query = QueryBuilder::new(INSERT);
+    query.push_values(rows, |mut values, row| row.bind(&mut values, at_ms, row.lesson.as_deref()));
+    query.push(" RETURNING seq");
+    let inserted: Result<Vec<i64>, sqlx::Error> = query.build_query_scalar().fetch_all(connection).await;
+    match inserted {
+        Ok(mut seqs) => {
+            // Places are given in the order of the rows; SQLite does not promise to return them in it.
+            seqs.sort_unstable();
+            Ok(Some(seqs))
+        }
+        Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Inserts the events of one append, which are one unit that its first stands for.
