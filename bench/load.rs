@@ -129,7 +129,10 @@ async fn latency(plan: &Plan) -> Result<Vec<(String, Times)>, String> {
     for round in 1..=plan.rounds {
         for ((name, address), times) in targets.iter().zip(&mut rounds) {
             let seen = clients::steady(*address, RATE, Duration::from_secs(plan.seconds)).await?;
-            eprintln!("round {round}, {name}: p50 {:.2} ms, p99 {:.2} ms, at most {:.1} ms", seen.p50, seen.p99, seen.max);
+            eprintln!(
+                "round {round}, {name}: p50 {:.2} ms, p99 {:.2} ms, at most {:.1} ms",
+                seen.p50, seen.p99, seen.max
+            );
             times.push(seen);
         }
     }
@@ -159,7 +162,11 @@ async fn throughput(plan: &Plan) -> Result<Vec<(String, f64)>, String> {
             }
         }
     }
-    Ok(targets.into_iter().map(|(name, _)| name).zip(rounds.into_iter().map(|rates| median(rates.into_iter()))).collect())
+    Ok(targets
+        .into_iter()
+        .map(|(name, _)| name)
+        .zip(rounds.into_iter().map(|rates| median(rates.into_iter())))
+        .collect())
 }
 
 /// Many streams, and resident memory before and at most.
@@ -184,7 +191,10 @@ async fn open_streams(plan: &Plan) -> Result<(Streams, f64, f64), String> {
 
 fn targets(worker: SocketAddr, served: &Daemon, proxy: Option<&Proxy>) -> Vec<(String, SocketAddr)> {
     let proxy = proxy.map(|proxy| ("LiteLLM's proxy".to_owned(), proxy.address));
-    [("the worker itself".to_owned(), worker), ("Pointsman".to_owned(), served.address())].into_iter().chain(proxy).collect()
+    [("the worker itself".to_owned(), worker), ("Pointsman".to_owned(), served.address())]
+        .into_iter()
+        .chain(proxy)
+        .collect()
 }
 
 fn daemon(folder: &Path, worker: SocketAddr) -> Result<Daemon, String> {

@@ -66,7 +66,9 @@ async fn a_certificate_that_cannot_be_used_is_named_at_start() {
     for file in ["cert.pem", "key.pem"] {
         fs::write(folder.path().join(file), "nothing").unwrap();
     }
-    let config = format!("[server]\nlisten = \"127.0.0.1:0\"\ntls = {{ certificate = \"cert.pem\", key = \"key.pem\" }}\n{CONFIG}");
+    let config = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\ntls = {{ certificate = \"cert.pem\", key = \"key.pem\" }}\n{CONFIG}"
+    );
     let file = folder.path().join("pointsman.toml");
     fs::write(&file, &config).unwrap();
     let serve = |file: &Path| {

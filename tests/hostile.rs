@@ -137,7 +137,13 @@ async fn a_chat_that_is_none_gets_its_protocols_error() {
         ("/v1/chat/completions", b"<html>".to_vec(), 400),
         ("/v1/chat/completions", json!({"model": "auto", "messages": []}).to_string().into_bytes(), 400),
         ("/v1/messages", json!({"model": "auto", "messages": "hello", "max_tokens": 5}).to_string().into_bytes(), 400),
-        ("/v1/messages", json!({"model": "nobody", "max_tokens": 5, "messages": [{"role": "user", "content": "a"}]}).to_string().into_bytes(), 404),
+        (
+            "/v1/messages",
+            json!({"model": "nobody", "max_tokens": 5, "messages": [{"role": "user", "content": "a"}]})
+                .to_string()
+                .into_bytes(),
+            404,
+        ),
     ];
     for (path, body, status) in cases {
         let shown = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
@@ -169,7 +175,10 @@ async fn pages_of_listed_sites_may_call_and_others_may_not() {
     let bare = Served::new(CONFIG);
     let request = reqwest::Client::new().post(format!("{}/v1/tasks", bare.url)).json(&sum(1, 2));
     let refused = request.header("origin", "https://app.example.org").send().await.unwrap();
-    assert_eq!((refused.status().as_u16(), refused.headers().contains_key("access-control-allow-origin")), (403, false));
+    assert_eq!(
+        (refused.status().as_u16(), refused.headers().contains_key("access-control-allow-origin")),
+        (403, false)
+    );
 }
 
 #[tokio::test]

@@ -64,7 +64,9 @@ async fn a_rounds_spans_go_on_from_the_clients_and_hold_no_texts() {
     for name in ["embed", "recall", "decide", "verify", "chat scripted"] {
         assert!(holds(&taken, name.as_bytes()), "{name}");
     }
-    for attribute in ["gen_ai.operation.name", "gen_ai.usage.output_tokens", "pointsman.propensity", "pointsman.score", "http.route"] {
+    for attribute in
+        ["gen_ai.operation.name", "gen_ai.usage.output_tokens", "pointsman.propensity", "pointsman.score", "http.route"]
+    {
         assert!(holds(&taken, attribute.as_bytes()), "{attribute}");
     }
     assert!(!holds(&taken, b"quokka"), "texts were not asked for");

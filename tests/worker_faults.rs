@@ -14,7 +14,8 @@ const GOOD: &str = r#"{"id":"c","object":"chat.completion","created":7,"model":"
 
 fn answer(kind: &str, body: &str) -> Vec<u8> {
     let length = body.len();
-    format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}").into_bytes()
+    format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+        .into_bytes()
 }
 
 /// Answers every request as its path says.
@@ -34,27 +35,37 @@ async fn speak(mut connection: TcpStream) {
         "truncated" => answer("application/json", &GOOD[..60]),
         "usage" => usage(r#"{"prompt_tokens":-5,"completion_tokens":"many"}"#),
         "greedy" => usage(r#"{"prompt_tokens":1000000000000000,"completion_tokens":1000000000000000}"#),
-        "redirect" => b"HTTP/1.1 307 Temporary Redirect\r\nlocation: http://169.254.169.254/secrets\r\ncontent-length: 0\r\n\r\n".to_vec(),
+        "redirect" => {
+            b"HTTP/1.1 307 Temporary Redirect\r\nlocation: http://169.254.169.254/secrets\r\ncontent-length: 0\r\n\r\n"
+                .to_vec()
+        }
         "gzip" => {
             let mut bomb = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\nconnection: close\r\n\r\n".to_vec();
             bomb.extend_from_slice(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3]);
             bomb
         }
         "endless" => {
-            let _ = connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n").await;
+            let _ = connection
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n")
+                .await;
             while connection.write_all(&[b' '; 1 << 16]).await.is_ok() {}
             return;
         }
         "babbling" => {
             let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
             let _ = connection.write_all(head).await;
-            let chunk = format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"content": "more ".repeat(2_000)}}]}));
+            let chunk = format!(
+                "data: {}\n\n",
+                json!({"choices": [{"index": 0, "delta": {"content": "more ".repeat(2_000)}}]})
+            );
             while connection.write_all(chunk.as_bytes()).await.is_ok() {}
             return;
         }
         "killed" => {
             let chunk = json!({"choices": [{"index": 0, "delta": {"content": "It is"}}]});
-            let said = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 10000\r\n\r\ndata: {chunk}\n\n");
+            let said = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 10000\r\n\r\ndata: {chunk}\n\n"
+            );
             let _ = connection.write_all(said.as_bytes()).await;
             tokio::time::sleep(Duration::from_millis(100)).await;
             connection.set_zero_linger().unwrap();
@@ -109,7 +120,8 @@ async fn an_answer_that_is_none_is_named_and_no_success() {
             let said = error["error"]["message"].as_str().unwrap_or_else(|| panic!("{arm}: {error}")).to_owned();
             assert_eq!(status, 502, "{arm} {stream}: {said}");
             // Of a whole answer that is to be a stream less is known.
-            let known = if stream { said.contains(hint) || said.contains("no event stream") } else { said.contains(hint) };
+            let known =
+                if stream { said.contains(hint) || said.contains("no event stream") } else { said.contains(hint) };
             assert!(said.contains(arm) && known, "{arm} {stream}: {said}");
         }
     }
@@ -122,7 +134,12 @@ async fn a_bad_worker_is_replaced_before_the_client_sees_a_byte() {
     let served = served(&["page", "truncated", "good"]).await;
     for n in 0..12 {
         let body = json!({"model": "auto", "stream": n % 2 == 0, "messages": [{"role": "user", "content": format!("What is {n} + 2?")}]});
-        let response = reqwest::Client::new().post(format!("{}/v1/chat/completions", served.url)).json(&body).send().await.unwrap();
+        let response = reqwest::Client::new()
+            .post(format!("{}/v1/chat/completions", served.url))
+            .json(&body)
+            .send()
+            .await
+            .unwrap();
         // A stream of a worker that only speaks whole answers is no event stream: it fails over until none is left.
         let status = response.status().as_u16();
         if n % 2 == 1 {
@@ -149,7 +166,12 @@ async fn a_wrong_count_of_tokens_loses_no_answer_and_costs_no_fortune() {
 async fn a_worker_that_is_killed_in_its_stream_ends_it_with_an_error_and_earns_nothing() {
     let served = served(&["killed", "babbling"]).await;
     for (arm, hint) in [("killed", "broke off"), ("babbling", "longer than")] {
-        let response = reqwest::Client::new().post(format!("{}/v1/chat/completions", served.url)).json(&chat(arm, true)).send().await.unwrap();
+        let response = reqwest::Client::new()
+            .post(format!("{}/v1/chat/completions", served.url))
+            .json(&chat(arm, true))
+            .send()
+            .await
+            .unwrap();
         let decision = response.headers()["x-pointsman-decision"].to_str().unwrap().to_owned();
         let text = response.text().await.unwrap();
         let last = text.trim_end().rsplit("data: ").next().unwrap();

@@ -35,7 +35,8 @@ pub struct Times {
 impl Times {
     pub fn of(mut all: Vec<f64>) -> Self {
         all.sort_by(f64::total_cmp);
-        let at = |share: f64| all.get(((all.len() as f64 * share) as usize).min(all.len() - 1)).copied().unwrap_or(f64::NAN);
+        let at =
+            |share: f64| all.get(((all.len() as f64 * share) as usize).min(all.len() - 1)).copied().unwrap_or(f64::NAN);
         Self { p50: at(0.5), p99: at(0.99), max: at(1.0) }
     }
 }
@@ -53,7 +54,11 @@ pub async fn steady(address: SocketAddr, per_second: u32, lasting: Duration) -> 
             let request = client.post(url(address)).header("content-type", "application/json").body(body(n, false));
             let answer = request.send().await.map_err(|error| error.to_string())?;
             let (status, text) = (answer.status(), answer.text().await.map_err(|error| error.to_string())?);
-            if status.is_success() { Ok(moment.elapsed().as_secs_f64() * 1e3) } else { Err(format!("{status}: {text}")) }
+            if status.is_success() {
+                Ok(moment.elapsed().as_secs_f64() * 1e3)
+            } else {
+                Err(format!("{status}: {text}"))
+            }
         })
     });
     let mut all = Vec::new();
@@ -73,8 +78,13 @@ pub fn throughput(folder: &Path, address: SocketAddr, lasting: Duration) -> Resu
     );
     std::fs::write(&script, text).map_err(|error| error.to_string())?;
     let lasting = format!("-d{}", lasting.as_secs());
-    let ran = Command::new("wrk").args(["-t1", "-c32", &lasting, "--timeout", "10", "-s"]).arg(&script).arg(url(address)).output();
-    let ran = ran.map_err(|error| format!("wrk cannot be run ({error}): install it, for example with `apt-get install wrk`"))?;
+    let ran = Command::new("wrk")
+        .args(["-t1", "-c32", &lasting, "--timeout", "10", "-s"])
+        .arg(&script)
+        .arg(url(address))
+        .output();
+    let ran = ran
+        .map_err(|error| format!("wrk cannot be run ({error}): install it, for example with `apt-get install wrk`"))?;
     let text = String::from_utf8_lossy(&ran.stdout).into_owned();
     if text.contains("Non-2xx") || text.contains("Socket errors") {
         return Err(format!("some requests failed:\n{text}"));
@@ -130,5 +140,9 @@ async fn one(client: &Client, address: SocketAddr, n: usize) -> Result<(f64, f64
         last = Instant::now();
     }
     let whole = end.trim_ascii_end().ends_with(b"data: [DONE]");
-    if whole { Ok((first.unwrap_or(f64::NAN), gap)) } else { Err(format!("a stream ended with {:?}", String::from_utf8_lossy(&end))) }
+    if whole {
+        Ok((first.unwrap_or(f64::NAN), gap))
+    } else {
+        Err(format!("a stream ended with {:?}", String::from_utf8_lossy(&end)))
+    }
 }

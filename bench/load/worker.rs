@@ -76,7 +76,8 @@ async fn answer(State(delay): State<Duration>, Json(body): Json<Value>) -> Respo
 fn streamed() -> Response {
     let chunk = |delta: Value, finish: Value, more: &str| {
         let choices = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
-        let chunk = json!({"id": "c", "object": "chat.completion.chunk", "created": 7, "model": "mock", "choices": choices});
+        let chunk =
+            json!({"id": "c", "object": "chat.completion.chunk", "created": 7, "model": "mock", "choices": choices});
         Bytes::from(format!("data: {chunk}\n\n{more}"))
     };
     let frames = stream::unfold(0, move |sent| async move {

@@ -14,14 +14,24 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures::{StreamExt, stream};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
+use utoipa::ToSchema;
 
-use super::{ApiState, Caller, Problem, request::body};
+use super::{
+    ApiState, Caller, Problem,
+    openapi::{
+        chat::{AnthropicAnswer, AnthropicChat, AnthropicError, OpenAiAnswer, OpenAiChat, OpenAiError},
+        parts::ChatHeaders,
+        problems::{Form, problems, shared},
+    },
+    request::body,
+};
 use crate::{
     chat::{ChatError, ChatRequest, ErrorKind, Protocol, error_body},
     round::{
-        ArmId, CallStatus, Constraints, Domain, IdempotencyKey, Invalid, Message, Metadata, OutcomeStatus,
-        RewardWeights, SessionId, Task, TaskId, TenantId,
+        ArmId, CallStatus, Constraints, DecisionId, Domain, IdempotencyKey, Invalid, Message, Metadata, Mode,
+        OutcomeStatus, Propensity, RewardWeights, SessionId, Task, TaskId, TenantId,
     },
     router::{ChatRound, ChatStream, Decided, Streamed, WorkerError},
 };
@@ -30,6 +40,10 @@ use crate::{
 const AUTO: &str = "auto";
 /// What is embedded of a message that holds no text.
 const NO_TEXT: &str = "(no text)";
+
+/// Problems of chats, besides those of tasks.
+const CHAT: &[&str] =
+    &["invalid-json", "body-timeout", "too-large", "unknown-model", "invalid-request", "worker-failed"];
 
 /// Where each protocol is spoken.
 const ROUTES: [(&str, Protocol); 2] =
@@ -41,10 +55,76 @@ pub(super) fn in_protocol(route: &str, problem: &Problem) -> Option<Response> {
     Some(refused(protocol, problem))
 }
 
+problems!(OpenAiProblems = Form::Chat("OpenAiError"), shared::CLIENT, shared::TASK, shared::DURABLE, CHAT);
+problems!(AnthropicProblems = Form::Chat("AnthropicError"), shared::CLIENT, shared::TASK, shared::DURABLE, CHAT);
+problems!(ModelsProblems: shared::CLIENT);
+
+/// Answers a chat of OpenAI's protocol.
+#[utoipa::path(
+    post,
+    path = "/v1/chat/completions",
+    operation_id = "chat_completions",
+    tag = "chat",
+    params(ChatHeaders),
+    request_body = OpenAiChat,
+    responses(
+        (
+            status = 200,
+            description = "The answer, whole or as server-sent events of the protocol",
+            content((OpenAiAnswer = "application/json"), (String = "text/event-stream")),
+            headers(
+                ("X-Pointsman-Decision" = DecisionId, description = "For `GET /v1/decisions/{id}` and `POST /v1/feedback`"),
+                ("X-Pointsman-Arm" = ArmId, description = "The arm that answered"),
+                ("X-Pointsman-Mode" = Mode, description = "How it was run"),
+                ("X-Pointsman-Domain" = Domain, description = "The chat's domain, given or found"),
+                ("X-Pointsman-Propensity" = Propensity, description = "The probability with which the arm was drawn"),
+                ("X-Pointsman-Cost-Usd" = f64, description = "Dollars spent; not of a stream"),
+                ("X-Pointsman-Score" = f64, description = "The verified score; not of a stream"),
+                ("X-Pointsman-Repeated" = bool, description = "Whether it was stored before"),
+                ("X-Pointsman-Instead-Of" = DecisionId, description = "The decision whose worker gave no answer"),
+                ("X-Pointsman-Explain" = String, description = "Why: JSON of the probabilities, the policy and the masked arms")
+            )
+        ),
+        (status = "4XX", description = "The worker itself refused the request", body = OpenAiError),
+        (status = 504, description = "The worker took too long", body = OpenAiError),
+        OpenAiProblems
+    )
+)]
 pub(super) async fn completions(State(state): State<ApiState>, caller: Caller, request: Request) -> Response {
     answer(&state, &caller, Protocol::OpenAi, request).await
 }
 
+/// Answers a chat of Anthropic's protocol.
+#[utoipa::path(
+    post,
+    path = "/v1/messages",
+    operation_id = "messages",
+    tag = "chat",
+    params(ChatHeaders),
+    request_body = AnthropicChat,
+    responses(
+        (
+            status = 200,
+            description = "The answer, whole or as server-sent events of the protocol",
+            content((AnthropicAnswer = "application/json"), (String = "text/event-stream")),
+            headers(
+                ("X-Pointsman-Decision" = DecisionId, description = "For `GET /v1/decisions/{id}` and `POST /v1/feedback`"),
+                ("X-Pointsman-Arm" = ArmId, description = "The arm that answered"),
+                ("X-Pointsman-Mode" = Mode, description = "How it was run"),
+                ("X-Pointsman-Domain" = Domain, description = "The chat's domain, given or found"),
+                ("X-Pointsman-Propensity" = Propensity, description = "The probability with which the arm was drawn"),
+                ("X-Pointsman-Cost-Usd" = f64, description = "Dollars spent; not of a stream"),
+                ("X-Pointsman-Score" = f64, description = "The verified score; not of a stream"),
+                ("X-Pointsman-Repeated" = bool, description = "Whether it was stored before"),
+                ("X-Pointsman-Instead-Of" = DecisionId, description = "The decision whose worker gave no answer"),
+                ("X-Pointsman-Explain" = String, description = "Why: JSON of the probabilities, the policy and the masked arms")
+            )
+        ),
+        (status = "4XX", description = "The worker itself refused the request", body = AnthropicError),
+        (status = 504, description = "The worker took too long", body = AnthropicError),
+        AnthropicProblems
+    )
+)]
 pub(super) async fn messages(State(state): State<ApiState>, caller: Caller, request: Request) -> Response {
     answer(&state, &caller, Protocol::Anthropic, request).await
 }
@@ -277,17 +357,52 @@ impl From<ChatError> for Problem {
     }
 }
 
-/// The models that may be asked for, in OpenAI's form; Anthropic's clients read the same fields.
-pub(super) async fn models(State(state): State<ApiState>) -> Json<Value> {
+/// The models that may be asked for, in OpenAI's form, whose fields Anthropic's clients find too.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Models {
+    object: &'static str,
+    first_id: Option<String>,
+    last_id: Option<String>,
+    has_more: bool,
+    data: Vec<Model>,
+}
+
+/// A model that may be asked for: `auto`, `auto:DOMAIN` or an arm.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Model {
+    id: String,
+    object: &'static str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    display_name: String,
+    created: u64,
+    created_at: &'static str,
+    owned_by: &'static str,
+}
+
+/// The models that may be asked for, for clients of both protocols.
+#[utoipa::path(
+    get,
+    path = "/v1/models",
+    operation_id = "list_models",
+    tag = "chat",
+    responses((status = 200, description = "`auto`, `auto:DOMAIN` of each domain, and the arms", body = Models), ModelsProblems)
+)]
+pub(super) async fn models(State(state): State<ApiState>) -> Json<Models> {
     let auto = std::iter::once(AUTO.to_owned());
     let domains = state.router.domains().into_iter().map(|domain| format!("{AUTO}:{domain}"));
     let arms = state.router.arm_ids().into_iter().map(|arm| arm.to_string());
-    let model = |id: String| {
-        json!({"id": id, "object": "model", "type": "model", "display_name": id, "created": 0, "created_at": "1970-01-01T00:00:00Z",
-               "owned_by": "pointsman"})
+    let model = |id: String| Model {
+        display_name: id.clone(),
+        id,
+        object: "model",
+        kind: "model",
+        created: 0,
+        created_at: "1970-01-01T00:00:00Z",
+        owned_by: "pointsman",
     };
     let data: Vec<_> = auto.chain(domains).chain(arms).map(model).collect();
-    let id = |model: Option<&Value>| model.map_or(Value::Null, |model| model["id"].clone());
-    let (first, last) = (id(data.first()), id(data.last()));
-    Json(json!({"object": "list", "first_id": first, "last_id": last, "has_more": false, "data": data}))
+    let id = |model: &Model| model.id.clone();
+    let (first_id, last_id) = (data.first().map(id), data.last().map(id));
+    Json(Models { object: "list", first_id, last_id, has_more: false, data })
 }

@@ -4,11 +4,12 @@ use std::error::Error;
 
 use axum::{
     body::Bytes,
-    extract::{FromRequest, Request, rejection::BytesRejection},
-    http::{HeaderMap, StatusCode, header},
+    extract::{FromRequest, FromRequestParts, Path, Query, Request, rejection::BytesRejection},
+    http::{HeaderMap, StatusCode, header, request::Parts},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use tower_http::timeout::TimeoutError;
+use utoipa::ToSchema;
 
 use super::{Caller, Problem};
 use crate::round::{
@@ -16,27 +17,40 @@ use crate::round::{
 };
 
 /// A task as clients write it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskRequest {
+    /// The client's name for it; generated when absent.
     #[serde(default)]
     id: Option<TaskId>,
+    /// The kind of work; found by likeness when absent.
     #[serde(default)]
     domain: Option<Domain>,
+    /// What is asked, at most 1 MiB; or send `messages`.
     #[serde(default)]
+    #[schema(min_length = 1, max_length = 1_048_576, pattern = r"\S")]
     prompt: Option<String>,
+    /// A chat in place of a prompt, at most 1 MiB in all.
     #[serde(default)]
+    #[schema(min_items = 1)]
     messages: Option<Vec<Message>>,
+    /// What verifiers may use, such as `reference`.
     #[serde(default)]
+    #[schema(value_type = Object)]
     metadata: Metadata,
+    /// Limits on how it may be done.
     #[serde(default)]
     constraints: Constraints,
+    /// Weights of this task's reward, when they differ from the daemon's.
     #[serde(default)]
     reward: Option<RewardWeights>,
+    /// The conversation it belongs to.
     #[serde(default)]
     session: Option<SessionId>,
+    /// Whose it is; a client's key says so by itself.
     #[serde(default)]
     tenant: Option<TenantId>,
+    /// Makes a repeated request one task.
     #[serde(default)]
     idempotency_key: Option<IdempotencyKey>,
 }
@@ -86,6 +100,31 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     })?;
     deserializer.end().map_err(|error| Problem::invalid_json(format!("after the first value: {error}")))?;
     Ok(value)
+}
+
+/// The variable parts of a path.
+pub(super) struct Segments<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Segments<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let read = Path::from_request_parts(parts, state).await;
+        read.map(|Path(segments)| Self(segments)).map_err(|rejection| Problem::invalid_path(rejection.body_text()))
+    }
+}
+
+/// The parameters of a query.
+pub(super) struct Parameters<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let read = Query::from_request_parts(parts, state).await;
+        read.map(|Query(parameters)| Self(parameters))
+            .map_err(|rejection| Problem::invalid_query(rejection.body_text()))
+    }
 }
 
 /// A JSON body of a stated type.

@@ -81,7 +81,9 @@ impl TlsFiles {
             match config.reload_from_pem_file(&self.certificate, &self.key).await {
                 Ok(()) => tracing::info!(certificate = %self.certificate.display(), "the new certificate is in use"),
                 // The two files are seldom written at the same time: what is wrong now may be right a moment later.
-                Err(error) => tracing::warn!(%error, "the certificate's files changed and cannot be used; the old ones stay"),
+                Err(error) => {
+                    tracing::warn!(%error, "the certificate's files changed and cannot be used; the old ones stay")
+                }
             }
         }
     }

@@ -196,10 +196,9 @@ impl Checker<'_> {
             header_timeout_ms: server.header_timeout_ms,
             body_timeout_ms: server.body_timeout_ms,
             cors_origins,
-            tls: server.tls.map(|tls| TlsFiles {
-                certificate: self.base.join(tls.certificate),
-                key: self.base.join(tls.key),
-            }),
+            tls: server
+                .tls
+                .map(|tls| TlsFiles { certificate: self.base.join(tls.certificate), key: self.base.join(tls.key) }),
             admin_key,
             synchronous: journal.synchronous,
             lease_ms: journal.lease_ms,

@@ -73,7 +73,14 @@ pub fn call_span(provider: &str, model: &str, address: &str, arm: &str, messages
 }
 
 /// What a call gave.
-pub fn record_call(span: &Span, input_tokens: u64, output_tokens: u64, cost_usd: f64, output: &str, failed: Option<&str>) {
+pub fn record_call(
+    span: &Span,
+    input_tokens: u64,
+    output_tokens: u64,
+    cost_usd: f64,
+    output: &str,
+    failed: Option<&str>,
+) {
     if span.is_disabled() {
         return;
     }

@@ -60,8 +60,7 @@ async fn a_task_without_a_free_place_is_refused_or_waits() {
 
 #[test]
 fn the_rate_counts_tasks_that_find_a_place() {
-    let settings =
-        TenantSettings { requests_per_minute: Some(2), concurrency: Some(1), ..TenantSettings::default() };
+    let settings = TenantSettings { requests_per_minute: Some(2), concurrency: Some(1), ..TenantSettings::default() };
     let tenants = tenants(settings);
     let first = tenants.admit(Some(&acme())).unwrap();
     assert!(matches!(tenants.admit(Some(&acme())), Err(AccessError::TooMany { .. })));
