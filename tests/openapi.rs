@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::served::{CONFIG, Served, output, pointsman};
+use crate::served::{CONFIG, Served, output, pointsman, sum};
 
 /// What the program says of itself.
 fn printed() -> (String, Value) {
@@ -129,11 +129,23 @@ async fn generated_requests_find_no_breach_of_the_description() {
         return;
     };
     let served = Served::with_env(CONFIG, &[("POINTSMAN_ADMIN_KEY", "pm_admin")]);
+    let admin = |path: &str, body: Value| {
+        let request = reqwest::Client::new().post(format!("{}{path}", served.url)).bearer_auth("pm_admin").json(&body);
+        async move { request.send().await.unwrap().json::<Value>().await.unwrap() }
+    };
+    let client_key = admin("/v1/keys", json!({"name": "client"})).await["key"].as_str().unwrap().to_owned();
+    // The live events begin with it.
+    assert_eq!(admin("/v1/tasks", sum(1, 2)).await["status"], "done");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sdk/schemathesis.sh");
     let (url, folder) = (served.url.clone(), served.folder.clone());
     let ran = tokio::task::spawn_blocking(move || {
         let mut command = Command::new("bash");
-        let command = command.arg(script).arg(&url).env("SCHEMATHESIS", &program).env("ADMIN_KEY", "pm_admin");
+        let command = command
+            .arg(script)
+            .arg(&url)
+            .env("SCHEMATHESIS", &program)
+            .env("ADMIN_KEY", "pm_admin")
+            .env("CLIENT_KEY", client_key);
         output(command.current_dir(&folder))
     });
     let (status, stdout, stderr) = ran.await.unwrap();
