@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use crate::served::{CONFIG, Served, output, pointsman, sum};
 
+/// Long enough to be taken.
+const ADMIN: &str = "an-admin-key-for-tests";
+
 /// What the program says of itself.
 fn printed() -> (String, Value) {
     let (status, stdout, stderr) = output(pointsman().arg("openapi"));
@@ -87,11 +90,11 @@ fn every_reference_leads_somewhere() {
 
 #[tokio::test]
 async fn the_description_and_its_page_are_open_and_need_no_network() {
-    let served = Served::with_env(CONFIG, &[("POINTSMAN_ADMIN_KEY", "pm_admin")]);
+    let served = Served::with_env(CONFIG, &[("POINTSMAN_ADMIN_KEY", ADMIN)]);
     let client = reqwest::Client::new();
     let made = client
         .post(format!("{}/v1/keys", served.url))
-        .bearer_auth("pm_admin")
+        .bearer_auth(ADMIN)
         .json(&json!({"name": "me", "role": "admin"}))
         .send()
         .await
@@ -128,9 +131,9 @@ async fn generated_requests_find_no_breach_of_the_description() {
         println!("skipped: POINTSMAN_SCHEMATHESIS names no schemathesis");
         return;
     };
-    let served = Served::with_env(CONFIG, &[("POINTSMAN_ADMIN_KEY", "pm_admin")]);
+    let served = Served::with_env(CONFIG, &[("POINTSMAN_ADMIN_KEY", ADMIN)]);
     let admin = |path: &str, body: Value| {
-        let request = reqwest::Client::new().post(format!("{}{path}", served.url)).bearer_auth("pm_admin").json(&body);
+        let request = reqwest::Client::new().post(format!("{}{path}", served.url)).bearer_auth(ADMIN).json(&body);
         async move { request.send().await.unwrap().json::<Value>().await.unwrap() }
     };
     let client_key = admin("/v1/keys", json!({"name": "client"})).await["key"].as_str().unwrap().to_owned();
@@ -144,7 +147,7 @@ async fn generated_requests_find_no_breach_of_the_description() {
             .arg(script)
             .arg(&url)
             .env("SCHEMATHESIS", &program)
-            .env("ADMIN_KEY", "pm_admin")
+            .env("ADMIN_KEY", ADMIN)
             .env("CLIENT_KEY", client_key);
         output(command.current_dir(&folder))
     });

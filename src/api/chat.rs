@@ -1,5 +1,5 @@
 //! `POST /v1/chat/completions` and `POST /v1/messages`: the two chat protocols, for clients that change their base URL and
-//! nothing else. `GET /v1/models`: what may be asked for.
+//! nothing else.
 //!
 //! The model is `auto`, `auto:DOMAIN`, or an arm's name, which pins it. Headers say what the body cannot: the domain, the
 //! session, the tenant, how much money counts. Answers carry headers that say what was decided. Errors are the protocol's own.
@@ -7,21 +7,18 @@
 use std::{convert::Infallible, sync::Arc};
 
 use axum::{
-    Json,
     body::Body,
     extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use futures::{StreamExt, stream};
-use serde::Serialize;
 use serde_json::json;
-use utoipa::ToSchema;
 
 use super::{
     ApiState, Caller, Problem,
     openapi::{
-        chat::{AnthropicAnswer, AnthropicChat, AnthropicError, OpenAiAnswer, OpenAiChat, OpenAiError},
+        chat::{AnthropicAnswers, AnthropicChat, OpenAiAnswers, OpenAiChat},
         parts::ChatHeaders,
         problems::{Form, problems, shared},
     },
@@ -30,14 +27,14 @@ use super::{
 use crate::{
     chat::{ChatError, ChatRequest, ErrorKind, Protocol, error_body},
     round::{
-        ArmId, CallStatus, Constraints, DecisionId, Domain, IdempotencyKey, Invalid, Message, Metadata, Mode,
-        OutcomeStatus, Propensity, RewardWeights, SessionId, Task, TaskId, TenantId,
+        ArmId, CallStatus, Constraints, Domain, IdempotencyKey, Invalid, Message, Metadata, OutcomeStatus,
+        RewardWeights, SessionId, Task, TaskId, TenantId,
     },
     router::{ChatRound, ChatStream, Decided, Streamed, WorkerError},
 };
 
 /// The model that leaves the choice to the router.
-const AUTO: &str = "auto";
+pub(super) const AUTO: &str = "auto";
 /// What is embedded of a message that holds no text.
 const NO_TEXT: &str = "(no text)";
 
@@ -57,7 +54,6 @@ pub(super) fn in_protocol(route: &str, problem: &Problem) -> Option<Response> {
 
 problems!(OpenAiProblems = Form::Chat("OpenAiError"), shared::CLIENT, shared::TASK, shared::DURABLE, CHAT);
 problems!(AnthropicProblems = Form::Chat("AnthropicError"), shared::CLIENT, shared::TASK, shared::DURABLE, CHAT);
-problems!(ModelsProblems: shared::CLIENT);
 
 /// Answers a chat of OpenAI's protocol.
 #[utoipa::path(
@@ -67,28 +63,7 @@ problems!(ModelsProblems: shared::CLIENT);
     tag = "chat",
     params(ChatHeaders),
     request_body = OpenAiChat,
-    responses(
-        (
-            status = 200,
-            description = "The answer, whole or as server-sent events of the protocol",
-            content((OpenAiAnswer = "application/json"), (String = "text/event-stream")),
-            headers(
-                ("X-Pointsman-Decision" = DecisionId, description = "For `GET /v1/decisions/{id}` and `POST /v1/feedback`"),
-                ("X-Pointsman-Arm" = ArmId, description = "The arm that answered"),
-                ("X-Pointsman-Mode" = Mode, description = "How it was run"),
-                ("X-Pointsman-Domain" = Domain, description = "The chat's domain, given or found"),
-                ("X-Pointsman-Propensity" = Propensity, description = "The probability with which the arm was drawn"),
-                ("X-Pointsman-Cost-Usd" = f64, description = "Dollars spent; not of a stream"),
-                ("X-Pointsman-Score" = f64, description = "The verified score; not of a stream"),
-                ("X-Pointsman-Repeated" = bool, description = "Whether it was stored before"),
-                ("X-Pointsman-Instead-Of" = DecisionId, description = "The decision whose worker gave no answer"),
-                ("X-Pointsman-Explain" = String, description = "Why: JSON of the probabilities, the policy and the masked arms")
-            )
-        ),
-        (status = "4XX", description = "The worker itself refused the request", body = OpenAiError),
-        (status = 504, description = "The worker took too long", body = OpenAiError),
-        OpenAiProblems
-    )
+    responses(OpenAiAnswers, OpenAiProblems)
 )]
 pub(super) async fn completions(State(state): State<ApiState>, caller: Caller, request: Request) -> Response {
     answer(&state, &caller, Protocol::OpenAi, request).await
@@ -102,28 +77,7 @@ pub(super) async fn completions(State(state): State<ApiState>, caller: Caller, r
     tag = "chat",
     params(ChatHeaders),
     request_body = AnthropicChat,
-    responses(
-        (
-            status = 200,
-            description = "The answer, whole or as server-sent events of the protocol",
-            content((AnthropicAnswer = "application/json"), (String = "text/event-stream")),
-            headers(
-                ("X-Pointsman-Decision" = DecisionId, description = "For `GET /v1/decisions/{id}` and `POST /v1/feedback`"),
-                ("X-Pointsman-Arm" = ArmId, description = "The arm that answered"),
-                ("X-Pointsman-Mode" = Mode, description = "How it was run"),
-                ("X-Pointsman-Domain" = Domain, description = "The chat's domain, given or found"),
-                ("X-Pointsman-Propensity" = Propensity, description = "The probability with which the arm was drawn"),
-                ("X-Pointsman-Cost-Usd" = f64, description = "Dollars spent; not of a stream"),
-                ("X-Pointsman-Score" = f64, description = "The verified score; not of a stream"),
-                ("X-Pointsman-Repeated" = bool, description = "Whether it was stored before"),
-                ("X-Pointsman-Instead-Of" = DecisionId, description = "The decision whose worker gave no answer"),
-                ("X-Pointsman-Explain" = String, description = "Why: JSON of the probabilities, the policy and the masked arms")
-            )
-        ),
-        (status = "4XX", description = "The worker itself refused the request", body = AnthropicError),
-        (status = 504, description = "The worker took too long", body = AnthropicError),
-        AnthropicProblems
-    )
+    responses(AnthropicAnswers, AnthropicProblems)
 )]
 pub(super) async fn messages(State(state): State<ApiState>, caller: Caller, request: Request) -> Response {
     answer(&state, &caller, Protocol::Anthropic, request).await
@@ -355,54 +309,4 @@ impl From<ChatError> for Problem {
             ChatError::Answer { .. } | ChatError::Broken(_) | ChatError::FrameTooLong(_) => Self::internal(&detail),
         }
     }
-}
-
-/// The models that may be asked for, in OpenAI's form, whose fields Anthropic's clients find too.
-#[derive(Serialize, ToSchema)]
-pub(super) struct Models {
-    object: &'static str,
-    first_id: Option<String>,
-    last_id: Option<String>,
-    has_more: bool,
-    data: Vec<Model>,
-}
-
-/// A model that may be asked for: `auto`, `auto:DOMAIN` or an arm.
-#[derive(Serialize, ToSchema)]
-pub(super) struct Model {
-    id: String,
-    object: &'static str,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    display_name: String,
-    created: u64,
-    created_at: &'static str,
-    owned_by: &'static str,
-}
-
-/// The models that may be asked for, for clients of both protocols.
-#[utoipa::path(
-    get,
-    path = "/v1/models",
-    operation_id = "list_models",
-    tag = "chat",
-    responses((status = 200, description = "`auto`, `auto:DOMAIN` of each domain, and the arms", body = Models), ModelsProblems)
-)]
-pub(super) async fn models(State(state): State<ApiState>) -> Json<Models> {
-    let auto = std::iter::once(AUTO.to_owned());
-    let domains = state.router.domains().into_iter().map(|domain| format!("{AUTO}:{domain}"));
-    let arms = state.router.arm_ids().into_iter().map(|arm| arm.to_string());
-    let model = |id: String| Model {
-        display_name: id.clone(),
-        id,
-        object: "model",
-        kind: "model",
-        created: 0,
-        created_at: "1970-01-01T00:00:00Z",
-        owned_by: "pointsman",
-    };
-    let data: Vec<_> = auto.chain(domains).chain(arms).map(model).collect();
-    let id = |model: &Model| model.id.clone();
-    let (first_id, last_id) = (data.first().map(id), data.last().map(id));
-    Json(Models { object: "list", first_id, last_id, has_more: false, data })
 }

@@ -12,6 +12,7 @@ mod events;
 mod feedback;
 mod keys;
 mod memory;
+mod models;
 mod observe;
 mod openapi;
 mod ops;
@@ -146,7 +147,7 @@ fn client_routes(body_bytes_max: usize) -> OpenApiRouter<ApiState> {
         .routes(routes!(tasks::route))
         .routes(routes!(chat::completions))
         .routes(routes!(chat::messages))
-        .routes(routes!(chat::models))
+        .routes(routes!(models::list))
         .routes(routes!(feedback::give))
         .routes(routes!(feedback::give_many))
         .routes(routes!(decisions::explain))

@@ -1,7 +1,8 @@
 //! `pointsman openapi`: the description of the HTTP surface, as `/openapi.json` serves it.
 
+use pointsman::api;
+
 use super::ask::show;
-use crate::api;
 
 /// Prints the document.
 pub(super) fn run() -> anyhow::Result<()> {

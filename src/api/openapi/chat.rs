@@ -1,11 +1,79 @@
 //! The chat protocols, as far as the router reads and writes them. All else of a request and of a worker's answer goes through as it
 //! is, so every object here may hold more than it says.
 
-#![expect(dead_code, reason = "describes what src/chat reads and writes, and is never made")]
+#![expect(dead_code, reason = "the bodies describe what src/chat reads and writes, and are never made")]
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{
+    IntoResponses, ToSchema,
+    openapi::{
+        Content, Header, Ref, RefOr, Response, ResponseBuilder,
+        schema::{ObjectBuilder, Schema, Type},
+    },
+};
+
+use super::problems::content;
+
+/// The headers of an answer: name, schema if it has one of its own, and what they say.
+const HEADERS: [(&str, Option<&str>, &str); 10] = [
+    ("X-Pointsman-Decision", Some("DecisionId"), "For `GET /v1/decisions/{id}` and `POST /v1/feedback`"),
+    ("X-Pointsman-Arm", Some("ArmId"), "The arm that answered"),
+    ("X-Pointsman-Mode", Some("Mode"), "How it was run"),
+    ("X-Pointsman-Domain", Some("Domain"), "The chat's domain, given or found"),
+    ("X-Pointsman-Propensity", Some("Propensity"), "The probability with which the arm was drawn"),
+    ("X-Pointsman-Cost-Usd", None, "Dollars spent; not of a stream"),
+    ("X-Pointsman-Score", Some("Score"), "The verified score; not of a stream"),
+    ("X-Pointsman-Repeated", None, "`true` where it was stored before"),
+    ("X-Pointsman-Instead-Of", Some("DecisionId"), "The decision whose worker gave no answer"),
+    (
+        "X-Pointsman-Explain",
+        None,
+        "Why, where it was asked for: JSON of the probabilities, the policy and the masked arms",
+    ),
+];
+
+/// What a chat of OpenAI's protocol is answered with, besides problems.
+pub(in crate::api) struct OpenAiAnswers;
+
+impl IntoResponses for OpenAiAnswers {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        answers("OpenAiAnswer", "OpenAiError")
+    }
+}
+
+/// The same of Anthropic's.
+pub(in crate::api) struct AnthropicAnswers;
+
+impl IntoResponses for AnthropicAnswers {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        answers("AnthropicAnswer", "AnthropicError")
+    }
+}
+
+fn answers(answer: &str, error: &str) -> BTreeMap<String, RefOr<Response>> {
+    let text = || ObjectBuilder::new().schema_type(Type::String);
+    let frames: Schema = text().into();
+    let whole = ResponseBuilder::new()
+        .description("The answer, whole or as server-sent events of the protocol")
+        .content("application/json", content(answer))
+        .content("text/event-stream", Content::new(Some(frames)));
+    let whole = HEADERS.into_iter().fold(whole, |response, (name, schema, says)| {
+        let own = schema.map(|schema| RefOr::<Schema>::Ref(Ref::from_schema_name(schema)));
+        let mut header = Header::new(own.unwrap_or_else(|| RefOr::T(text().into())));
+        header.description = Some(says.into());
+        response.header(name, header)
+    });
+    let failed =
+        |says: &str| ResponseBuilder::new().description(says).content("application/json", content(error)).build();
+    BTreeMap::from([
+        ("200".to_owned(), whole.build().into()),
+        ("4XX".to_owned(), failed("The worker itself refused the request").into()),
+        ("504".to_owned(), failed("The worker took too long").into()),
+    ])
+}
 
 /// A chat in OpenAI's form. Fields that are not described here go to the worker as they are.
 #[derive(Deserialize, ToSchema)]

@@ -36,7 +36,7 @@ use crate::telemetry::RoundEvent;
     ),
     modifiers(&Keys),
     security(("bearer" = []), ("x_api_key" = []), ("basic" = [])),
-    components(schemas(Problem, chat::OpenAiError, chat::AnthropicError, NewArm, Line, RoundEvent, Lagged)),
+    components(schemas(Problem, chat::OpenAiAnswer, chat::OpenAiError, chat::AnthropicAnswer, chat::AnthropicError, NewArm, Line, RoundEvent, Lagged)),
     tags(
         (name = "tasks", description = "Tasks that are run here, decisions that are acted on elsewhere, and what they were worth"),
         (name = "chat", description = "OpenAI's and Anthropic's protocols, for clients that change their base URL and nothing else"),

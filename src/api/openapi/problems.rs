@@ -110,7 +110,7 @@ fn response(form: Form, status: u16, problems: &[&(&str, &[u16], &str)]) -> RefO
     response.build().into()
 }
 
-fn content(schema: &str) -> Content {
+pub(super) fn content(schema: &str) -> Content {
     Content::new(Some(RefOr::<Schema>::Ref(Ref::from_schema_name(schema))))
 }
 
