@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::{
     ApiState, Problem,
     openapi::problems::{problems, shared},
-    request::{Body, Segments},
+    request::{Body, Object, Segments},
 };
 use crate::{
     round::{ArmId, ArmPatch, Capability, Domain},
@@ -43,7 +43,7 @@ pub(super) struct NewArm {
     output_usd_per_1m: f64,
     /// What it can do that tasks may ask for.
     #[serde(default)]
-    capabilities: std::collections::BTreeSet<Capability>,
+    capabilities: Vec<Capability>,
     /// Whether it may be chosen.
     #[serde(default)]
     enabled: bool,
@@ -106,7 +106,7 @@ pub(super) async fn list(State(state): State<ApiState>) -> Json<Arms> {
 )]
 pub(super) async fn add(
     State(state): State<ApiState>,
-    Body(table): Body<Value>,
+    Body(Object(table)): Body<Object<Value>>,
 ) -> Result<(StatusCode, Json<ArmReport>), Problem> {
     Ok((StatusCode::CREATED, Json(state.router.add_arm(table).await?)))
 }
@@ -124,7 +124,7 @@ pub(super) async fn add(
 pub(super) async fn patch(
     State(state): State<ApiState>,
     Segments(arm): Segments<String>,
-    Body(patch): Body<ArmPatch>,
+    Body(Object(patch)): Body<Object<ArmPatch>>,
 ) -> Result<Json<ArmReport>, Problem> {
     Ok(Json(state.router.patch_arm(&ArmId::new(arm)?, patch).await?))
 }

@@ -33,7 +33,7 @@ problems!(WatchProblems: shared::CLIENT, shared::ADMIN);
     path = "/v1/events",
     operation_id = "watch_events",
     tag = "insight",
-    responses((status = 200, description = "An endless stream", content_type = "text/event-stream", body = String), WatchProblems)
+    responses((status = 200, description = "An endless stream", content_type = "text/event-stream", body = serde_json::Value), WatchProblems)
 )]
 pub(super) async fn watch(State(state): State<ApiState>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let stopping = state.stopping.clone();

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::{
     ApiState, Caller, Problem,
     openapi::problems::{problems, shared},
-    request::{Body, parse},
+    request::{Body, Object, parse},
 };
 use crate::{
     access::Scope,
@@ -79,7 +79,7 @@ problems!(BatchProblems: shared::CLIENT, shared::BODY);
 pub(super) async fn give(
     State(state): State<ApiState>,
     caller: Caller,
-    Body(request): Body<FeedbackRequest>,
+    Body(Object(request)): Body<Object<FeedbackRequest>>,
 ) -> Result<Json<FeedbackAnswer>, Problem> {
     one(&state, &caller.scope(), request).await.map(Json)
 }
@@ -125,7 +125,7 @@ pub(super) async fn give_many(
     let answers = stream::iter(requests).map(|request| {
         let (state, scope) = (state.clone(), scope.clone());
         async move {
-            let answered = async { one(&state, &scope, parse(request.get().as_bytes())?).await };
+            let answered = async { one(&state, &scope, parse::<Object<_>>(request.get().as_bytes())?.0).await };
             answered.await.map_or_else(BatchItem::Problem, BatchItem::Answer)
         }
     });

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::{
     ApiState, Problem,
     openapi::problems::{problems, shared},
-    request::{Body, Segments},
+    request::{Body, Object, Segments},
 };
 use crate::{
     access::{NewKey, TenantReport},
@@ -148,7 +148,7 @@ pub(super) async fn list(State(state): State<ApiState>) -> Json<Listed> {
 )]
 pub(super) async fn create(
     State(state): State<ApiState>,
-    Body(wanted): Body<Wanted>,
+    Body(Object(wanted)): Body<Object<Wanted>>,
 ) -> Result<(StatusCode, Json<Made>), Problem> {
     let Wanted { name, role, tenant, expires_in_days } = wanted;
     let new = NewKey { name, role, tenant, expires_in_days };

@@ -23,7 +23,7 @@ use super::{
         parts::{File as SnapshotFile, SnapshotName},
         problems::{problems, shared},
     },
-    request::{Body as JsonBody, Parameters, Segments},
+    request::{Body as JsonBody, Object, Parameters, Segments},
 };
 use crate::{
     round::{ArmId, Domain, Invalid},
@@ -153,7 +153,7 @@ pub(super) struct Create {
 )]
 pub(super) async fn create(
     State(state): State<ApiState>,
-    JsonBody(Create { name }): JsonBody<Create>,
+    JsonBody(Object(Create { name })): JsonBody<Object<Create>>,
 ) -> Result<(StatusCode, Json<Snapshot>), Problem> {
     Ok((StatusCode::CREATED, Json(state.router.create_snapshot(name).await?)))
 }

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::{
     ApiState, Problem,
     openapi::problems::{problems, shared},
-    request::Body,
+    request::{Body, Object},
 };
 use crate::router::PoliciesReport;
 
@@ -61,7 +61,7 @@ pub(super) async fn list(State(state): State<ApiState>) -> Json<PoliciesReport> 
 )]
 pub(super) async fn promote(
     State(state): State<ApiState>,
-    Body(wanted): Body<Wanted>,
+    Body(Object(wanted)): Body<Object<Wanted>>,
 ) -> Result<Json<PoliciesReport>, Problem> {
     state.router.promote(&wanted.card, wanted.policy.as_deref()).await?;
     Ok(Json(state.router.policies()))
@@ -78,7 +78,7 @@ pub(super) async fn promote(
 )]
 pub(super) async fn shadow(
     State(state): State<ApiState>,
-    Body(wanted): Body<WantedShadow>,
+    Body(Object(wanted)): Body<Object<WantedShadow>>,
 ) -> Result<Json<PoliciesReport>, Problem> {
     state.router.set_shadow(wanted.card.as_deref(), wanted.policy.as_deref()).await?;
     Ok(Json(state.router.policies()))

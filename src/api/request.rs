@@ -1,13 +1,16 @@
 //! From bytes to checked requests, with errors that name the field.
 
-use std::error::Error;
+use std::{error::Error, fmt, marker::PhantomData};
 
 use axum::{
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Path, Query, Request, rejection::BytesRejection},
     http::{HeaderMap, StatusCode, header, request::Parts},
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, MapAccess, Visitor, value::MapAccessDeserializer},
+};
 use tower_http::timeout::TimeoutError;
 use utoipa::ToSchema;
 
@@ -32,18 +35,20 @@ pub(super) struct TaskRequest {
     prompt: Option<String>,
     /// A chat in place of a prompt, at most 1 MiB in all.
     #[serde(default)]
-    #[schema(min_items = 1)]
-    messages: Option<Vec<Message>>,
+    #[schema(value_type = Option<Vec<Message>>, min_items = 1)]
+    messages: Option<Vec<Object<Message>>>,
     /// What verifiers may use, such as `reference`.
     #[serde(default)]
     #[schema(value_type = Object)]
     metadata: Metadata,
     /// Limits on how it may be done.
     #[serde(default)]
-    constraints: Constraints,
+    #[schema(value_type = Constraints)]
+    constraints: Object<Constraints>,
     /// Weights of this task's reward, when they differ from the daemon's.
     #[serde(default)]
-    reward: Option<RewardWeights>,
+    #[schema(value_type = Option<RewardWeights>)]
+    reward: Option<Object<RewardWeights>>,
     /// The conversation it belongs to.
     #[serde(default)]
     session: Option<SessionId>,
@@ -60,7 +65,7 @@ impl TaskRequest {
     pub(super) fn into_task(self, headers: &HeaderMap, caller: &Caller) -> Result<Task, Problem> {
         let messages = match (self.prompt, self.messages) {
             (Some(prompt), None) => vec![Message { role: "user".into(), content: prompt }],
-            (None, Some(messages)) => messages,
+            (None, Some(messages)) => messages.into_iter().map(|Object(message)| message).collect(),
             (None, None) => return Err(Invalid::new("prompt", "is missing; send `prompt` or `messages`").into()),
             (Some(_), Some(_)) => return Err(Invalid::new("messages", "cannot come with `prompt`; send one").into()),
         };
@@ -75,8 +80,8 @@ impl TaskRequest {
             domain: self.domain.unwrap_or_else(Domain::unknown),
             messages,
             metadata: self.metadata,
-            constraints: self.constraints,
-            reward: self.reward,
+            constraints: self.constraints.0,
+            reward: self.reward.map(|Object(weights)| weights),
             session: self.session,
             tenant: self.tenant,
             idempotency_key: self.idempotency_key.or(header_key),
@@ -100,6 +105,29 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     })?;
     deserializer.end().map_err(|error| Problem::invalid_json(format!("after the first value: {error}")))?;
     Ok(value)
+}
+
+/// A value that must be written as an object. A list of its fields in order, which serde takes as well, is refused: nobody means it, and
+/// a field that comes later would change what it says.
+#[derive(Debug, Default)]
+pub(super) struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
 }
 
 /// The variable parts of a path.
@@ -163,4 +191,24 @@ pub(super) async fn body<S: Send + Sync>(request: Request, state: &S) -> Result<
 
 fn is_late(error: &(dyn Error + 'static)) -> bool {
     error.is::<TimeoutError>() || error.source().is_some_and(is_late)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_fields_is_no_object() {
+        assert!(parse::<Object<TaskRequest>>(br#"{"prompt": "a", "constraints": {"needs": ["tools"]}}"#).is_ok());
+        for (body, place) in [
+            (r#"[null, null, "a"]"#, "an object"),
+            (r#"{"prompt": "a", "constraints": [null, null]}"#, "constraints: "),
+            (r#"{"prompt": "a", "reward": [1.0, 0.0]}"#, "reward: "),
+            (r#"{"messages": [["user", "a"]]}"#, "messages[0]: "),
+        ] {
+            let problem = parse::<Object<TaskRequest>>(body.as_bytes()).unwrap_err();
+            assert_eq!(problem.status(), StatusCode::BAD_REQUEST, "{body}");
+            assert!(problem.detail().contains(place), "{body}: {}", problem.detail());
+        }
+    }
 }

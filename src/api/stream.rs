@@ -18,7 +18,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::{
     ApiState, Caller, Problem,
     openapi::problems::{problems, shared},
-    request::{Parameters, TaskRequest, parse},
+    request::{Object, Parameters, TaskRequest, parse},
     tasks::{TaskAnswer, answer},
 };
 
@@ -82,7 +82,7 @@ problems!(StreamProblems: shared::CLIENT, &["invalid-query"]);
     operation_id = "stream_tasks",
     tag = "tasks",
     params(Options),
-    request_body(content = String, content_type = "application/x-ndjson", description = "A `TaskRequest` on each line, of any number"),
+    request_body(content = Option<String>, content_type = "application/x-ndjson", description = "A `TaskRequest` on each line, of any number"),
     responses(
         (status = 200, description = "A `StreamLine` on each line", content_type = "application/x-ndjson", body = String),
         StreamProblems
@@ -116,7 +116,7 @@ async fn one(
     bytes: Result<Bytes, Problem>,
 ) -> Result<Bytes, std::convert::Infallible> {
     let answered = async {
-        let task = parse::<TaskRequest>(&bytes?)?.into_task(&HeaderMap::new(), caller)?;
+        let task = parse::<Object<TaskRequest>>(&bytes?)?.0.into_task(&HeaderMap::new(), caller)?;
         // A tenant's rate slows the stream down; it refuses no line.
         answer(state.router.run_in_turn(task).await?)
     };

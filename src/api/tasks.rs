@@ -15,7 +15,7 @@ use super::{
         parts::RepeatHeader,
         problems::{problems, shared},
     },
-    request::{Body, TaskRequest},
+    request::{Body, Object, TaskRequest},
 };
 use crate::{
     round::{
@@ -140,7 +140,7 @@ pub(super) async fn run(
     State(state): State<ApiState>,
     caller: Caller,
     headers: HeaderMap,
-    Body(request): Body<TaskRequest>,
+    Body(Object(request)): Body<Object<TaskRequest>>,
 ) -> Result<Json<TaskAnswer>, Problem> {
     let task = request.into_task(&headers, &caller)?;
     answer(state.router.run(task).await?).map(Json)
@@ -183,7 +183,7 @@ pub(super) async fn route(
     State(state): State<ApiState>,
     caller: Caller,
     headers: HeaderMap,
-    Body(request): Body<TaskRequest>,
+    Body(Object(request)): Body<Object<TaskRequest>>,
 ) -> Result<Json<RouteAnswer>, Problem> {
     let task = request.into_task(&headers, &caller)?;
     let Decided { task, decision, .. } = state.router.route(task).await?;

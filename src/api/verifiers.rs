@@ -17,7 +17,7 @@ use super::{
         parts::{File, SetName},
         problems::{problems, shared},
     },
-    request::{Body, Parameters, Segments},
+    request::{Body, Object, Parameters, Segments},
 };
 use crate::{
     round::{Domain, Metadata, OnError, Task, TaskId, VerifierName, VerifierPatch},
@@ -218,7 +218,7 @@ pub(super) async fn install(
 pub(super) async fn patch(
     State(state): State<ApiState>,
     Segments((domain, name)): Segments<(String, String)>,
-    Body(patch): Body<VerifierPatch>,
+    Body(Object(patch)): Body<Object<VerifierPatch>>,
 ) -> Result<Json<VerifierReport>, Problem> {
     Ok(Json(state.router.patch_verifier(&key(&domain)?, &VerifierName::new(name)?, &patch).await?))
 }
@@ -274,7 +274,7 @@ pub(super) async fn remove(
 pub(super) async fn dry_run(
     State(state): State<ApiState>,
     Segments(domain): Segments<String>,
-    Body(trial): Body<Trial>,
+    Body(Object(trial)): Body<Object<Trial>>,
 ) -> Result<Json<Judgement>, Problem> {
     // All domains without a set of their own judge alike.
     let domain = key(&domain)?.unwrap_or_else(Domain::unknown);

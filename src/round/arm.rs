@@ -27,6 +27,7 @@ pub struct ArmPatch {
     pub output_usd_per_1m: Option<f64>,
     /// What it can do, instead of what was stated before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Capability>>)]
     pub capabilities: Option<BTreeSet<Capability>>,
 }
 

@@ -55,11 +55,10 @@ impl IntoResponses for AnthropicAnswers {
 
 fn answers(answer: &str, error: &str) -> BTreeMap<String, RefOr<Response>> {
     let text = || ObjectBuilder::new().schema_type(Type::String);
-    let frames: Schema = text().into();
     let whole = ResponseBuilder::new()
         .description("The answer, whole or as server-sent events of the protocol")
         .content("application/json", content(answer))
-        .content("text/event-stream", Content::new(Some(frames)));
+        .content("text/event-stream", Content::new(None::<Schema>));
     let whole = HEADERS.into_iter().fold(whole, |response, (name, schema, says)| {
         let own = schema.map(|schema| RefOr::<Schema>::Ref(Ref::from_schema_name(schema)));
         let mut header = Header::new(own.unwrap_or_else(|| RefOr::T(text().into())));

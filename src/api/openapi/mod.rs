@@ -21,8 +21,13 @@ use utoipa::{
     },
 };
 
-use super::{arms::NewArm, events::Lagged, problem::Problem, stream::Line};
-use crate::telemetry::RoundEvent;
+use super::{
+    arms::NewArm,
+    events::Lagged,
+    problem::Problem,
+    stream::{Line, Order},
+};
+use crate::{round::OnError, telemetry::RoundEvent};
 
 /// What the document says of the whole.
 #[derive(OpenApi)]
@@ -36,7 +41,7 @@ use crate::telemetry::RoundEvent;
     ),
     modifiers(&Keys),
     security(("bearer" = []), ("x_api_key" = []), ("basic" = [])),
-    components(schemas(Problem, chat::OpenAiAnswer, chat::OpenAiError, chat::AnthropicAnswer, chat::AnthropicError, NewArm, Line, RoundEvent, Lagged)),
+    components(schemas(Problem, chat::OpenAiAnswer, chat::OpenAiError, chat::AnthropicAnswer, chat::AnthropicError, NewArm, Line, Order, RoundEvent, Lagged, parts::SetName, parts::SnapshotName, OnError)),
     tags(
         (name = "tasks", description = "Tasks that are run here, decisions that are acted on elsewhere, and what they were worth"),
         (name = "chat", description = "OpenAI's and Anthropic's protocols, for clients that change their base URL and nothing else"),
