@@ -86,7 +86,7 @@ impl Scope {
 }
 
 /// What a tenant may use and uses.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct TenantReport {
     /// Its name.
     pub tenant: TenantId,

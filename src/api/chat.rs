@@ -1,5 +1,5 @@
 //! `POST /v1/chat/completions` and `POST /v1/messages`: the two chat protocols, for clients that change their base URL and
-//! nothing else. `GET /v1/models`: what may be asked for.
+//! nothing else.
 //!
 //! The model is `auto`, `auto:DOMAIN`, or an arm's name, which pins it. Headers say what the body cannot: the domain, the
 //! session, the tenant, how much money counts. Answers carry headers that say what was decided. Errors are the protocol's own.
@@ -7,16 +7,23 @@
 use std::{convert::Infallible, sync::Arc};
 
 use axum::{
-    Json,
     body::Body,
     extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use futures::{StreamExt, stream};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{ApiState, Caller, Problem, request::body};
+use super::{
+    ApiState, Caller, Problem,
+    openapi::{
+        chat::{AnthropicAnswers, AnthropicChat, OpenAiAnswers, OpenAiChat},
+        parts::ChatHeaders,
+        problems::{Form, problems, shared},
+    },
+    request::body,
+};
 use crate::{
     chat::{ChatError, ChatRequest, ErrorKind, Protocol, error_body},
     round::{
@@ -27,9 +34,13 @@ use crate::{
 };
 
 /// The model that leaves the choice to the router.
-const AUTO: &str = "auto";
+pub(super) const AUTO: &str = "auto";
 /// What is embedded of a message that holds no text.
 const NO_TEXT: &str = "(no text)";
+
+/// Problems of chats, besides those of tasks.
+const CHAT: &[&str] =
+    &["invalid-json", "body-timeout", "too-large", "unknown-model", "invalid-request", "worker-failed"];
 
 /// Where each protocol is spoken.
 const ROUTES: [(&str, Protocol); 2] =
@@ -41,10 +52,33 @@ pub(super) fn in_protocol(route: &str, problem: &Problem) -> Option<Response> {
     Some(refused(protocol, problem))
 }
 
+problems!(OpenAiProblems = Form::Chat("OpenAiError"), shared::CLIENT, shared::TASK, shared::DURABLE, CHAT);
+problems!(AnthropicProblems = Form::Chat("AnthropicError"), shared::CLIENT, shared::TASK, shared::DURABLE, CHAT);
+
+/// Answers a chat of OpenAI's protocol.
+#[utoipa::path(
+    post,
+    path = "/v1/chat/completions",
+    operation_id = "chat_completions",
+    tag = "chat",
+    params(ChatHeaders),
+    request_body = OpenAiChat,
+    responses(OpenAiAnswers, OpenAiProblems)
+)]
 pub(super) async fn completions(State(state): State<ApiState>, caller: Caller, request: Request) -> Response {
     answer(&state, &caller, Protocol::OpenAi, request).await
 }
 
+/// Answers a chat of Anthropic's protocol.
+#[utoipa::path(
+    post,
+    path = "/v1/messages",
+    operation_id = "messages",
+    tag = "chat",
+    params(ChatHeaders),
+    request_body = AnthropicChat,
+    responses(AnthropicAnswers, AnthropicProblems)
+)]
 pub(super) async fn messages(State(state): State<ApiState>, caller: Caller, request: Request) -> Response {
     answer(&state, &caller, Protocol::Anthropic, request).await
 }
@@ -280,19 +314,4 @@ impl From<ChatError> for Problem {
             ChatError::Answer { .. } | ChatError::Broken(_) | ChatError::FrameTooLong(_) => Self::internal(&detail),
         }
     }
-}
-
-/// The models that may be asked for, in OpenAI's form; Anthropic's clients read the same fields.
-pub(super) async fn models(State(state): State<ApiState>) -> Json<Value> {
-    let auto = std::iter::once(AUTO.to_owned());
-    let domains = state.router.domains().into_iter().map(|domain| format!("{AUTO}:{domain}"));
-    let arms = state.router.arm_ids().into_iter().map(|arm| arm.to_string());
-    let model = |id: String| {
-        json!({"id": id, "object": "model", "type": "model", "display_name": id, "created": 0, "created_at": "1970-01-01T00:00:00Z",
-               "owned_by": "pointsman"})
-    };
-    let data: Vec<_> = auto.chain(domains).chain(arms).map(model).collect();
-    let id = |model: Option<&Value>| model.map_or(Value::Null, |model| model["id"].clone());
-    let (first, last) = (id(data.first()), id(data.last()));
-    Json(json!({"object": "list", "first_id": first, "last_id": last, "has_more": false, "data": data}))
 }

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Json, extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
-use super::{ApiState, Problem, request::Body};
+use super::{
+    ApiState, Problem,
+    openapi::problems::{problems, shared},
+    request::{Body, Object, Segments},
+};
 use crate::{
     access::{NewKey, TenantReport},
     round::{KeyId, KeyName, KeyRecord, KeyRole, TenantId},
@@ -17,15 +18,21 @@ use crate::{
 };
 
 /// A key to make.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = WantedKey)]
 pub(super) struct Wanted {
+    /// What people call it.
     name: KeyName,
+    /// What it is to open; `client` when absent.
     #[serde(default = "client")]
     role: KeyRole,
+    /// Whose tasks it is to send; an admin key has none.
     #[serde(default)]
     tenant: Option<TenantId>,
+    /// Days until it opens nothing any more; never when absent.
     #[serde(default)]
+    #[schema(minimum = 1, maximum = 65_535)]
     expires_in_days: Option<u16>,
 }
 
@@ -34,7 +41,7 @@ fn client() -> KeyRole {
 }
 
 /// A key as operators see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct KeyReport {
     /// Its public part.
     pub id: KeyId,
@@ -55,7 +62,7 @@ pub struct KeyReport {
 }
 
 /// Whether a key opens anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyStatus {
     /// It does.
@@ -86,33 +93,62 @@ impl KeyReport {
     }
 }
 
-#[derive(Serialize)]
+/// A key that was just made.
+#[derive(Serialize, ToSchema)]
+#[schema(as = NewKey)]
 pub(super) struct Made {
     #[serde(flatten)]
     report: KeyReport,
-    // All of it, this once.
+    /// All of it, this once.
     key: String,
 }
 
-#[derive(Serialize)]
+/// All keys.
+#[derive(Serialize, ToSchema)]
+#[schema(as = KeyList)]
 pub(super) struct Listed {
+    /// Oldest first.
     keys: Vec<KeyReport>,
 }
 
-#[derive(Serialize)]
+/// All tenants of the configuration.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TenantList)]
 pub(super) struct TenantsAnswer {
+    /// By name.
     tenants: Vec<TenantReport>,
 }
 
+problems!(ListProblems: shared::CLIENT, shared::ADMIN);
+problems!(CreateProblems: shared::CLIENT, shared::ADMIN, shared::CHANGE, shared::BODY, &["unknown-tenant", "admin-key-first"]);
+problems!(RevokeProblems: shared::CLIENT, shared::ADMIN, shared::CHANGE, shared::PLACE, &["unknown-key"]);
+
+/// All API keys, without what opens anything.
+#[utoipa::path(
+    get,
+    path = "/v1/keys",
+    operation_id = "list_keys",
+    tag = "keys",
+    responses((status = 200, description = "Expired and revoked ones too", body = Listed), ListProblems)
+)]
 pub(super) async fn list(State(state): State<ApiState>) -> Json<Listed> {
     let now_ms = now_ms();
     let report = |key: Arc<KeyRecord>| KeyReport::of(&key, now_ms);
     Json(Listed { keys: state.router.keys().list().into_iter().map(report).collect() })
 }
 
+/// Makes an API key, which is shown this once.
+#[utoipa::path(
+    post,
+    path = "/v1/keys",
+    operation_id = "create_key",
+    tag = "keys",
+    request_body(content = Wanted, example = json!({"name": "shop", "expires_in_days": 90})),
+    responses((status = 201, description = "It opens what its role says; it is durable", body = Made), CreateProblems)
+)]
 pub(super) async fn create(
     State(state): State<ApiState>,
-    Body(wanted): Body<Wanted>,
+    Body(Object(wanted)): Body<Object<Wanted>>,
 ) -> Result<(StatusCode, Json<Made>), Problem> {
     let Wanted { name, role, tenant, expires_in_days } = wanted;
     let new = NewKey { name, role, tenant, expires_in_days };
@@ -121,11 +157,31 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(Made { report, key: issued.secret.reveal().to_owned() })))
 }
 
-pub(super) async fn revoke(State(state): State<ApiState>, Path(id): Path<String>) -> Result<Json<KeyReport>, Problem> {
+/// Revokes an API key, at once and for good.
+#[utoipa::path(
+    delete,
+    path = "/v1/keys/{id}",
+    operation_id = "revoke_key",
+    tag = "keys",
+    params(("id" = KeyId, Path, description = "The key's public part")),
+    responses((status = 200, description = "It opens nothing; the change is durable", body = KeyReport), RevokeProblems)
+)]
+pub(super) async fn revoke(
+    State(state): State<ApiState>,
+    Segments(id): Segments<String>,
+) -> Result<Json<KeyReport>, Problem> {
     let key = state.router.revoke_key(id.parse::<KeyId>()?).await?;
     Ok(Json(KeyReport::of(&key, now_ms())))
 }
 
+/// What each tenant may spend, spent, and has put aside.
+#[utoipa::path(
+    get,
+    path = "/v1/tenants",
+    operation_id = "list_tenants",
+    tag = "keys",
+    responses((status = 200, description = "Those of the configuration", body = TenantsAnswer), ListProblems)
+)]
 pub(super) async fn tenants(State(state): State<ApiState>) -> Json<TenantsAnswer> {
     Json(TenantsAnswer { tenants: state.router.tenants().report(now_ms()) })
 }

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use axum::{
     Json,
     body::Body,
-    extract::{Path, Query, State, rejection::QueryRejection},
+    extract::State,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -15,8 +15,16 @@ use tokio::{
     fs::File,
     io::{AsyncReadExt, AsyncWriteExt},
 };
+use utoipa::{IntoParams, ToSchema};
 
-use super::{ApiState, Problem, request::Body as JsonBody};
+use super::{
+    ApiState, Problem,
+    openapi::{
+        parts::{File as SnapshotFile, SnapshotName},
+        problems::{problems, shared},
+    },
+    request::{Body as JsonBody, Object, Parameters, Segments},
+};
 use crate::{
     round::{ArmId, Domain, Invalid},
     router::{Filter, Listed, MIN_SIMILARITY, MemoryRecord, MemoryStats, RECALL_K, Snapshot, SnapshotError},
@@ -29,26 +37,59 @@ const SNAPSHOT_BYTES_MAX: u64 = 8 << 30;
 /// Bytes of a download read at a time.
 const CHUNK: usize = 1 << 16;
 
+problems!(ReadProblems: shared::CLIENT, shared::ADMIN, shared::MEMORY);
+problems!(SearchProblems: shared::CLIENT, shared::ADMIN, shared::MEMORY, shared::PLACE, &["overloaded"]);
+problems!(EntryProblems: shared::CLIENT, shared::ADMIN, shared::MEMORY, shared::PLACE, &["unknown-entry"]);
+problems!(CreateProblems: shared::CLIENT, shared::ADMIN, shared::MEMORY, shared::BODY, &["admin-key-needed", "snapshot-exists"]);
+problems!(SnapshotProblems: shared::CLIENT, shared::ADMIN, shared::MEMORY, shared::PLACE,
+    &["admin-key-needed", "unknown-snapshot", "damaged-snapshot", "foreign-snapshot", "snapshot-in-use"]);
+problems!(UploadProblems: shared::CLIENT, shared::ADMIN, shared::MEMORY, shared::PLACE,
+    &["admin-key-needed", "invalid-json", "too-large", "snapshot-exists", "damaged-snapshot", "foreign-snapshot"]);
+
+/// What memory holds, in numbers.
+#[utoipa::path(
+    get,
+    path = "/v1/memory",
+    operation_id = "memory_stats",
+    tag = "memory",
+    responses((status = 200, description = "All entries were counted", body = MemoryStats), ReadProblems)
+)]
 pub(super) async fn stats(State(state): State<ApiState>) -> Result<Json<MemoryStats>, Problem> {
     Ok(Json(state.router.memory_stats().await?))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Search {
+    /// What past tasks are to be like.
+    #[param(min_length = 1, pattern = r"\S")]
     text: String,
+    /// The most entries that are wanted.
+    #[param(minimum = 1, maximum = 100)]
     k: Option<usize>,
+    /// The least cosine similarity.
+    #[param(minimum = -1, maximum = 1)]
     min_similarity: Option<f32>,
+    /// Only entries of this domain.
     domain: Option<Domain>,
+    /// Only entries on which this arm was tried.
     arm: Option<ArmId>,
 }
 
+/// The past tasks that are most like a text, as recall finds them.
+#[utoipa::path(
+    get,
+    path = "/v1/memory/search",
+    operation_id = "search_memory",
+    tag = "memory",
+    params(Search),
+    responses((status = 200, description = "Most similar first", body = Vec<MemoryRecord>), SearchProblems)
+)]
 pub(super) async fn search(
     State(state): State<ApiState>,
-    query: Result<Query<Search>, QueryRejection>,
+    Parameters(Search { text, k, min_similarity, domain, arm }): Parameters<Search>,
 ) -> Result<Json<Vec<MemoryRecord>>, Problem> {
-    let Query(Search { text, k, min_similarity, domain, arm }) =
-        query.map_err(|error| Problem::invalid_query(error.body_text()))?;
     let k = k.unwrap_or(RECALL_K);
     if !(1..=K_MAX).contains(&k) {
         return Err(Invalid::new("k", format!("must be from 1 to {K_MAX}")).into());
@@ -60,50 +101,125 @@ pub(super) async fn search(
     Ok(Json(state.router.memory_search(&text, k, min_similarity, Filter { domain, arm }).await?))
 }
 
+/// One entry of memory.
+#[utoipa::path(
+    get,
+    path = "/v1/memory/entries/{seq}",
+    operation_id = "memory_entry",
+    tag = "memory",
+    params(("seq" = u64, Path, description = "Its sequence number")),
+    responses((status = 200, description = "The entry", body = MemoryRecord), EntryProblems)
+)]
 pub(super) async fn entry(
     State(state): State<ApiState>,
-    Path(seq): Path<String>,
+    Segments(seq): Segments<String>,
 ) -> Result<Json<MemoryRecord>, Problem> {
     let seq = seq.parse().map_err(|_| Invalid::new("seq", "must be a whole number, such as 17"))?;
     let found = state.router.memory_entry(seq).await?;
     found.map(Json).ok_or_else(|| Problem::unknown_entry(seq))
 }
 
+/// The snapshots of memory that there are.
+#[utoipa::path(
+    get,
+    path = "/v1/memory/snapshots",
+    operation_id = "list_snapshots",
+    tag = "memory",
+    responses((status = 200, description = "By name; those that cannot be read too", body = Vec<Listed>), ReadProblems)
+)]
 pub(super) async fn list(State(state): State<ApiState>) -> Result<Json<Vec<Listed>>, Problem> {
     Ok(Json(state.router.list_snapshots().await?))
 }
 
-#[derive(Deserialize)]
+/// A snapshot to make.
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = WantedSnapshot)]
 pub(super) struct Create {
+    /// Its name; that of the next sequence number when absent.
     #[serde(default)]
+    #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length = 80)]
     name: Option<String>,
 }
 
+/// Writes all that memory holds into a snapshot.
+#[utoipa::path(
+    post,
+    path = "/v1/memory/snapshots",
+    operation_id = "create_snapshot",
+    tag = "memory",
+    request_body(content = Create, example = json!({"name": "before-upgrade"})),
+    responses((status = 201, description = "The snapshot is there", body = Snapshot), CreateProblems)
+)]
 pub(super) async fn create(
     State(state): State<ApiState>,
-    JsonBody(Create { name }): JsonBody<Create>,
+    JsonBody(Object(Create { name })): JsonBody<Object<Create>>,
 ) -> Result<(StatusCode, Json<Snapshot>), Problem> {
     Ok((StatusCode::CREATED, Json(state.router.create_snapshot(name).await?)))
 }
 
-pub(super) async fn verify(State(state): State<ApiState>, Path(name): Path<String>) -> Result<Json<Snapshot>, Problem> {
+/// Reads a snapshot to its end and checks every digest.
+#[utoipa::path(
+    post,
+    path = "/v1/memory/snapshots/{name}/verify",
+    operation_id = "verify_snapshot",
+    tag = "memory",
+    params(("name" = SnapshotName, Path, description = "The snapshot's name")),
+    responses((status = 200, description = "It is whole", body = Snapshot), SnapshotProblems)
+)]
+pub(super) async fn verify(
+    State(state): State<ApiState>,
+    Segments(name): Segments<String>,
+) -> Result<Json<Snapshot>, Problem> {
     Ok(Json(state.router.verify_snapshot(name).await?))
 }
 
+/// Makes memory hold what a snapshot holds, while tasks flow.
+#[utoipa::path(
+    post,
+    path = "/v1/memory/snapshots/{name}/restore",
+    operation_id = "restore_snapshot",
+    tag = "memory",
+    params(("name" = SnapshotName, Path, description = "The snapshot's name")),
+    responses((status = 200, description = "Memory rests on it", body = Snapshot), SnapshotProblems)
+)]
 pub(super) async fn restore(
     State(state): State<ApiState>,
-    Path(name): Path<String>,
+    Segments(name): Segments<String>,
 ) -> Result<Json<Snapshot>, Problem> {
     Ok(Json(state.router.restore_snapshot(name).await?))
 }
 
-pub(super) async fn delete(State(state): State<ApiState>, Path(name): Path<String>) -> Result<StatusCode, Problem> {
+/// Deletes a snapshot on which memory does not rest.
+#[utoipa::path(
+    delete,
+    path = "/v1/memory/snapshots/{name}",
+    operation_id = "delete_snapshot",
+    tag = "memory",
+    params(("name" = SnapshotName, Path, description = "The snapshot's name")),
+    responses((status = 204, description = "It is gone"), SnapshotProblems)
+)]
+pub(super) async fn delete(
+    State(state): State<ApiState>,
+    Segments(name): Segments<String>,
+) -> Result<StatusCode, Problem> {
     state.router.delete_snapshot(name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(super) async fn download(State(state): State<ApiState>, Path(name): Path<String>) -> Result<Response, Problem> {
+/// A snapshot's file.
+#[utoipa::path(
+    get,
+    path = "/v1/memory/snapshots/{name}",
+    operation_id = "download_snapshot",
+    tag = "memory",
+    params(("name" = SnapshotName, Path, description = "The snapshot's name")),
+    responses((status = 200, description = "The file", content_type = "application/zip", body = SnapshotFile), SnapshotProblems)
+)]
+pub(super) async fn download(
+    State(state): State<ApiState>,
+    Segments(name): Segments<String>,
+) -> Result<Response, Problem> {
     let path = state.router.snapshots().path(&name)?;
     let file = match File::open(&path).await {
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(SnapshotError::Unknown(name).into()),
@@ -124,10 +240,19 @@ pub(super) async fn download(State(state): State<ApiState>, Path(name): Path<Str
     Ok((headers, Body::from_stream(chunks)).into_response())
 }
 
-/// Takes a snapshot's file as the body. It is read whole and checked before it is there.
+/// Takes a snapshot's file as the body, which is read whole and checked before it is there.
+#[utoipa::path(
+    put,
+    path = "/v1/memory/snapshots/{name}",
+    operation_id = "upload_snapshot",
+    tag = "memory",
+    params(("name" = SnapshotName, Path, description = "The snapshot's name")),
+    request_body(content = SnapshotFile, content_type = "application/zip", description = "The file, at most 8 GiB"),
+    responses((status = 201, description = "The snapshot is there", body = Snapshot), UploadProblems)
+)]
 pub(super) async fn upload(
     State(state): State<ApiState>,
-    Path(name): Path<String>,
+    Segments(name): Segments<String>,
     body: Body,
 ) -> Result<(StatusCode, Json<Snapshot>), Problem> {
     let snapshots = std::sync::Arc::clone(state.router.snapshots());

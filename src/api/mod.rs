@@ -12,7 +12,9 @@ mod events;
 mod feedback;
 mod keys;
 mod memory;
+mod models;
 mod observe;
+mod openapi;
 mod ops;
 mod origin;
 mod policies;
@@ -31,17 +33,21 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use axum::{
-    Router as Routes,
+    Extension, Router as Routes,
     extract::DefaultBodyLimit,
     http::{HeaderValue, header},
     middleware,
-    routing::{self, delete, get, post},
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tower::util::option_layer;
 use tower_http::{catch_panic::CatchPanicLayer, set_header::SetResponseHeaderLayer, timeout::RequestBodyTimeoutLayer};
+use utoipa::OpenApi;
+use utoipa_axum::{
+    router::{OpenApiRouter, UtoipaMethodRouterExt},
+    routes,
+};
 
 use crate::{
     dashboard,
@@ -68,7 +74,7 @@ pub struct ApiLimits {
 }
 
 /// How far a run of known length is, for the page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Progress {
     /// Tasks done.
     pub done: u64,
@@ -102,32 +108,19 @@ pub struct ApiState {
 /// All routes.
 pub fn routes(state: ApiState) -> Routes {
     let limit = state.limits.body_bytes_max;
-    let body_timeout = RequestBodyTimeoutLayer::new(state.limits.body_timeout);
-    Routes::new()
-        .route("/v1/tasks", post(tasks::run))
-        .route("/v1/route", post(tasks::route))
-        .route("/v1/chat/completions", post(chat::completions))
-        .route("/v1/messages", post(chat::messages))
-        .route("/v1/models", get(chat::models))
-        .route("/v1/feedback", post(feedback::give))
-        .route("/v1/feedback/batch", post(feedback::give_many))
-        .route("/v1/decisions/{id}", get(decisions::explain))
-        .route("/v1/regret", get(regret::report))
-        .route("/v1/events", get(events::watch))
-        .route("/v1/memory", get(memory::stats))
-        .route("/v1/memory/search", get(memory::search))
-        .route("/v1/memory/entries/{seq}", get(memory::entry))
-        .route("/healthz", get(ops::healthz))
-        .route("/readyz", get(ops::readyz))
-        .route("/metrics", get(ops::metrics))
-        .layer(DefaultBodyLimit::max(limit))
-        .merge(admin_routes(&state))
-        .layer(body_timeout)
-        // A stream may be of any length; its lines are limited one by one.
-        .route("/v1/tasks/stream", post(stream::run).layer(DefaultBodyLimit::disable()))
+    let (clients, described) = client_routes(limit).split_for_parts();
+    let (admins, of_admins) = admin_routes(limit).split_for_parts();
+    let (streams, of_streams) = stream_routes().split_for_parts();
+    let described = described.merge_from(of_admins).merge_from(of_streams);
+    clients
+        .merge(admins.route_layer(middleware::from_fn_with_state(state.clone(), caller::require_admin)))
+        .layer(RequestBodyTimeoutLayer::new(state.limits.body_timeout))
+        .merge(streams)
         .merge(dashboard::routes())
+        .merge(openapi::page::routes())
         .fallback(problem::no_such_route)
         .method_not_allowed_fallback(problem::wrong_method)
+        .layer(Extension(openapi::Document::of(&described)))
         .layer(middleware::from_fn_with_state(state.clone(), caller::identify))
         .layer(middleware::from_fn_with_state(state.clone(), origin::refuse_foreign))
         .layer(option_layer(origin::cors(&state.cors_origins)))
@@ -140,32 +133,63 @@ pub fn routes(state: ApiState) -> Routes {
         .with_state(state)
 }
 
+/// The description of all routes but the pages for people: OpenAPI 3.1, as it is served at `/openapi.json`.
+pub fn description() -> serde_json::Value {
+    let any = usize::MAX;
+    let described = client_routes(any).into_openapi().merge_from(admin_routes(any).into_openapi());
+    openapi::finished(&described.merge_from(stream_routes().into_openapi()))
+}
+
+/// The routes that tasks and those who watch them need.
+fn client_routes(body_bytes_max: usize) -> OpenApiRouter<ApiState> {
+    OpenApiRouter::with_openapi(openapi::Whole::openapi())
+        .routes(routes!(tasks::run))
+        .routes(routes!(tasks::route))
+        .routes(routes!(chat::completions))
+        .routes(routes!(chat::messages))
+        .routes(routes!(models::list))
+        .routes(routes!(feedback::give))
+        .routes(routes!(feedback::give_many))
+        .routes(routes!(decisions::explain))
+        .routes(routes!(regret::report))
+        .routes(routes!(events::watch))
+        .routes(routes!(memory::stats))
+        .routes(routes!(memory::search))
+        .routes(routes!(memory::entry))
+        .routes(routes!(ops::healthz))
+        .routes(routes!(ops::readyz))
+        .routes(routes!(ops::metrics))
+        .routes(routes!(openapi::describe))
+        .layer(DefaultBodyLimit::max(body_bytes_max))
+}
+
+/// A stream may be of any length; its lines are limited one by one.
+fn stream_routes() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::default().routes(routes!(stream::run).layer(DefaultBodyLimit::disable()))
+}
+
 /// The routes that change the router.
-fn admin_routes(state: &ApiState) -> Routes<ApiState> {
-    let verifier = get(verifiers::show).put(verifiers::install).patch(verifiers::patch).delete(verifiers::remove);
-    Routes::new()
-        .route("/v1/memory/snapshots", get(memory::list).post(memory::create))
-        .route("/v1/memory/snapshots/{name}/verify", post(memory::verify))
-        .route("/v1/memory/snapshots/{name}/restore", post(memory::restore))
-        .route("/v1/keys", get(keys::list).post(keys::create))
-        .route("/v1/keys/{id}", delete(keys::revoke))
-        .route("/v1/tenants", get(keys::tenants))
-        .route("/v1/arms", get(arms::list).post(arms::add))
-        .route("/v1/arms/{*arm}", routing::patch(arms::patch).delete(arms::remove))
-        .route("/v1/policies", get(policies::list))
-        .route("/v1/policies/promote", post(policies::promote))
-        .route("/v1/policies/shadow", post(policies::shadow))
-        .route("/v1/policies/rollback", post(policies::roll_back))
-        .route("/v1/domains", get(verifiers::sets))
-        .route("/v1/domains/{domain}/dry-run", post(verifiers::dry_run))
-        .route("/v1/domains/{domain}/verifiers", get(verifiers::list))
-        .route("/v1/domains/{domain}/verifiers/{name}/rollback", post(verifiers::roll_back))
-        .layer(DefaultBodyLimit::max(state.limits.body_bytes_max))
-        .route("/v1/domains/{domain}/verifiers/{name}", verifier.layer(DefaultBodyLimit::max(COMPONENT_BYTES_MAX)))
+fn admin_routes(body_bytes_max: usize) -> OpenApiRouter<ApiState> {
+    let verifier = routes!(verifiers::show, verifiers::install, verifiers::patch, verifiers::remove);
+    OpenApiRouter::default()
+        .routes(routes!(memory::list, memory::create))
+        .routes(routes!(memory::verify))
+        .routes(routes!(memory::restore))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::revoke))
+        .routes(routes!(keys::tenants))
+        .routes(routes!(arms::list, arms::add))
+        .routes(routes!(arms::patch, arms::remove))
+        .routes(routes!(policies::list))
+        .routes(routes!(policies::promote))
+        .routes(routes!(policies::shadow))
+        .routes(routes!(policies::roll_back))
+        .routes(routes!(verifiers::sets))
+        .routes(routes!(verifiers::dry_run))
+        .routes(routes!(verifiers::list))
+        .routes(routes!(verifiers::roll_back))
+        .layer(DefaultBodyLimit::max(body_bytes_max))
+        .routes(verifier.layer(DefaultBodyLimit::max(COMPONENT_BYTES_MAX)))
         // A snapshot is large; its size is limited while it is read.
-        .route(
-            "/v1/memory/snapshots/{name}",
-            get(memory::download).put(memory::upload).delete(memory::delete).layer(DefaultBodyLimit::disable()),
-        )
-        .route_layer(middleware::from_fn_with_state(state.clone(), caller::require_admin))
+        .routes(routes!(memory::download, memory::upload, memory::delete).layer(DefaultBodyLimit::disable()))
 }

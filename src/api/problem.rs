@@ -1,6 +1,6 @@
 //! The error table: RFC 9457 problem documents with stable types.
 
-use std::any::Any;
+use std::{any::Any, borrow::Cow};
 
 use axum::{
     Json,
@@ -9,6 +9,10 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{RefOr, schema::Schema},
+};
 
 use crate::{
     access::AccessError,
@@ -23,23 +27,46 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Problem(Box<Document>);
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A problem document of RFC 9457. Some hold more, such as `field` or `decision_id`.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(example = json!({
+    "type": "urn:pointsman:problem:invalid-request",
+    "title": "A field is not valid",
+    "status": 422,
+    "detail": "prompt: is missing; send `prompt` or `messages`",
+    "field": "prompt"
+}))]
 struct Document {
     /// A stable name, `urn:pointsman:problem:NAME`.
     #[serde(rename = "type")]
+    #[schema(pattern = "^urn:pointsman:problem:[a-z0-9-]+$")]
     kind: String,
     /// The same in words.
     title: &'static str,
     /// The HTTP status.
+    #[schema(minimum = 400, maximum = 599)]
     status: u16,
     /// What happened and what to do.
     detail: String,
     /// What else helps, such as the decision's id.
     #[serde(flatten, skip_serializing_if = "Map::is_empty")]
+    #[schema(ignore)]
     more: Map<String, Value>,
     /// Seconds after which the same may go well, for the header `Retry-After`.
     #[serde(skip)]
     retry_after_s: Option<u64>,
+}
+
+impl PartialSchema for Problem {
+    fn schema() -> RefOr<Schema> {
+        Document::schema()
+    }
+}
+
+impl ToSchema for Problem {
+    fn name() -> Cow<'static, str> {
+        "Problem".into()
+    }
 }
 
 impl Problem {
@@ -92,6 +119,10 @@ impl Problem {
 
     pub(super) fn invalid_query(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid-query", "The query is not the one that is expected", detail)
+    }
+
+    pub(super) fn invalid_path(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid-path", "The path is not one that is expected", detail)
     }
 
     pub(super) fn unknown_entry(seq: u64) -> Self {

@@ -2,27 +2,48 @@
 
 use axum::{Json, extract::State};
 use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::{ApiState, Progress};
+use super::{
+    ApiState, Progress,
+    openapi::problems::{problems, shared},
+};
 use crate::{regret::RegretReport, round::PolicyRef, router::Level};
 
-#[derive(Serialize)]
+/// Regret, and what the page shows beside it.
+#[derive(Serialize, ToSchema)]
 pub(super) struct RegretAnswer {
     #[serde(flatten)]
     report: RegretReport,
+    /// How far a run of known length is.
     progress: Option<Progress>,
+    /// The policy that decides.
     policy: PolicyRef,
+    /// How full memory is.
     memory: MemoryFill,
+    /// How long the server runs, in seconds.
     uptime_s: f64,
 }
 
-#[derive(Serialize)]
-struct MemoryFill {
+/// How full memory is.
+#[derive(Serialize, ToSchema)]
+pub(super) struct MemoryFill {
     #[serde(flatten)]
     level: Level,
+    /// The most entries that it holds.
     cap: u64,
 }
 
+problems!(ReportProblems: shared::CLIENT, shared::ADMIN);
+
+/// Cumulative regret with its curve, and who did the work, in all and by domain.
+#[utoipa::path(
+    get,
+    path = "/v1/regret",
+    operation_id = "regret",
+    tag = "insight",
+    responses((status = 200, description = "Since the journal began", body = RegretAnswer), ReportProblems)
+)]
 pub(super) async fn report(State(state): State<ApiState>) -> Json<RegretAnswer> {
     let (level, cap) = state.router.memory_level();
     Json(RegretAnswer {

@@ -1,16 +1,20 @@
 //! From bytes to checked requests, with errors that name the field.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, fmt, marker::PhantomData, time::Duration};
 
 use axum::{
     body::Bytes,
-    extract::{FromRequest, Request, rejection::BytesRejection},
-    http::{HeaderMap, StatusCode, header},
+    extract::{FromRequest, FromRequestParts, Path, Query, Request, rejection::BytesRejection},
+    http::{HeaderMap, StatusCode, header, request::Parts},
 };
 use futures::StreamExt;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, MapAccess, Visitor, value::MapAccessDeserializer},
+};
 use tokio::time::timeout;
 use tower_http::timeout::TimeoutError;
+use utoipa::ToSchema;
 
 use super::{ApiState, Caller, Problem};
 use crate::round::{
@@ -22,27 +26,42 @@ const PASSED_OVER_MAX: usize = 256 << 20;
 const PASSED_OVER_PAUSE: Duration = Duration::from_secs(1);
 
 /// A task as clients write it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskRequest {
+    /// The client's name for it; generated when absent.
     #[serde(default)]
     id: Option<TaskId>,
+    /// The kind of work; found by likeness when absent.
     #[serde(default)]
     domain: Option<Domain>,
+    /// What is asked, at most 1 MiB; or send `messages`.
     #[serde(default)]
+    #[schema(min_length = 1, max_length = 1_048_576, pattern = r"\S")]
     prompt: Option<String>,
+    /// A chat in place of a prompt, at most 1 MiB in all.
     #[serde(default)]
-    messages: Option<Vec<Message>>,
+    #[schema(value_type = Option<Vec<Message>>, min_items = 1)]
+    messages: Option<Vec<Object<Message>>>,
+    /// What verifiers may use, such as `reference`.
     #[serde(default)]
+    #[schema(value_type = Object)]
     metadata: Metadata,
+    /// Limits on how it may be done.
     #[serde(default)]
-    constraints: Constraints,
+    #[schema(value_type = Constraints)]
+    constraints: Object<Constraints>,
+    /// Weights of this task's reward, when they differ from the daemon's.
     #[serde(default)]
-    reward: Option<RewardWeights>,
+    #[schema(value_type = Option<RewardWeights>)]
+    reward: Option<Object<RewardWeights>>,
+    /// The conversation it belongs to.
     #[serde(default)]
     session: Option<SessionId>,
+    /// Whose it is; a client's key says so by itself.
     #[serde(default)]
     tenant: Option<TenantId>,
+    /// Makes a repeated request one task.
     #[serde(default)]
     idempotency_key: Option<IdempotencyKey>,
 }
@@ -52,7 +71,7 @@ impl TaskRequest {
     pub(super) fn into_task(self, headers: &HeaderMap, caller: &Caller) -> Result<Task, Problem> {
         let messages = match (self.prompt, self.messages) {
             (Some(prompt), None) => vec![Message { role: "user".into(), content: prompt }],
-            (None, Some(messages)) => messages,
+            (None, Some(messages)) => messages.into_iter().map(|Object(message)| message).collect(),
             (None, None) => return Err(Invalid::new("prompt", "is missing; send `prompt` or `messages`").into()),
             (Some(_), Some(_)) => return Err(Invalid::new("messages", "cannot come with `prompt`; send one").into()),
         };
@@ -67,8 +86,8 @@ impl TaskRequest {
             domain: self.domain.unwrap_or_else(Domain::unknown),
             messages,
             metadata: self.metadata,
-            constraints: self.constraints,
-            reward: self.reward,
+            constraints: self.constraints.0,
+            reward: self.reward.map(|Object(weights)| weights),
             session: self.session,
             tenant: self.tenant,
             idempotency_key: self.idempotency_key.or(header_key),
@@ -92,6 +111,54 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     })?;
     deserializer.end().map_err(|error| Problem::invalid_json(format!("after the first value: {error}")))?;
     Ok(value)
+}
+
+/// A value that must be written as an object. A list of its fields in order, which serde takes as well, is refused: nobody means it, and
+/// a field that comes later would change what it says.
+#[derive(Debug, Default)]
+pub(super) struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
+}
+
+/// The variable parts of a path.
+pub(super) struct Segments<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Segments<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let read = Path::from_request_parts(parts, state).await;
+        read.map(|Path(segments)| Self(segments)).map_err(|rejection| Problem::invalid_path(rejection.body_text()))
+    }
+}
+
+/// The parameters of a query.
+pub(super) struct Parameters<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Parameters<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let read = Query::from_request_parts(parts, state).await;
+        read.map(|Query(parameters)| Self(parameters))
+            .map_err(|rejection| Problem::invalid_query(rejection.body_text()))
+    }
 }
 
 /// A JSON body of a stated type.
@@ -149,4 +216,24 @@ async fn pass_over(request: Request) {
 
 fn is_late(error: &(dyn Error + 'static)) -> bool {
     error.is::<TimeoutError>() || error.source().is_some_and(is_late)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_fields_is_no_object() {
+        assert!(parse::<Object<TaskRequest>>(br#"{"prompt": "a", "constraints": {"needs": ["tools"]}}"#).is_ok());
+        for (body, place) in [
+            (r#"[null, null, "a"]"#, "an object"),
+            (r#"{"prompt": "a", "constraints": [null, null]}"#, "constraints: "),
+            (r#"{"prompt": "a", "reward": [1.0, 0.0]}"#, "reward: "),
+            (r#"{"messages": [["user", "a"]]}"#, "messages[0]: "),
+        ] {
+            let problem = parse::<Object<TaskRequest>>(body.as_bytes()).unwrap_err();
+            assert_eq!(problem.status(), StatusCode::BAD_REQUEST, "{body}");
+            assert!(problem.detail().contains(place), "{body}: {}", problem.detail());
+        }
+    }
 }

@@ -7,50 +7,93 @@
 
 use axum::{
     body::{Body, Bytes},
-    extract::{Query, State},
+    extract::State,
     http::{HeaderMap, header},
     response::{IntoResponse, Response},
 };
 use futures::{Stream, StreamExt, stream};
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::{
     ApiState, Caller, Problem,
-    request::{TaskRequest, parse},
+    openapi::problems::{problems, shared},
+    request::{Object, Parameters, TaskRequest, parse},
     tasks::{TaskAnswer, answer},
 };
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Options {
+    /// In which order answers come.
     #[serde(default)]
     order: Order,
 }
 
-#[derive(Debug, Default, Clone, Copy, Deserialize)]
+/// In which order answers come.
+#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum Order {
+pub(super) enum Order {
+    /// As tasks finish.
     #[default]
     Finished,
+    /// As lines came.
     Input,
 }
 
-#[derive(Serialize)]
-struct Line {
-    line: u64,
-    #[serde(flatten)]
-    answer: Option<TaskAnswer>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<Problem>,
+/// One line of a stream's answer.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = StreamLine)]
+pub(super) enum Line {
+    /// The task of the line was run.
+    Answered(Answered),
+    /// It was not.
+    Refused(Refused),
 }
 
+/// The answer to one line of a stream.
+#[derive(Serialize, ToSchema)]
+#[schema(as = StreamAnswer)]
+pub(super) struct Answered {
+    /// The line that it belongs to, counted from 1.
+    line: u64,
+    #[serde(flatten)]
+    answer: Box<TaskAnswer>,
+}
+
+/// Why one line of a stream has no answer.
+#[derive(Serialize, ToSchema)]
+#[schema(as = StreamProblem)]
+pub(super) struct Refused {
+    /// The line that it belongs to, counted from 1.
+    line: u64,
+    /// Why, and what to do.
+    problem: Problem,
+}
+
+problems!(StreamProblems: shared::CLIENT, &["invalid-query"]);
+
+/// Runs tasks line by line, with answers as they finish; a wrong line answers with its problem and the stream goes on.
+#[utoipa::path(
+    post,
+    path = "/v1/tasks/stream",
+    operation_id = "stream_tasks",
+    tag = "tasks",
+    params(Options),
+    request_body(content = Option<String>, content_type = "application/x-ndjson", description = "A `TaskRequest` on each line, of any number"),
+    responses(
+        (status = 200, description = "A `StreamLine` on each line", content_type = "application/x-ndjson", body = String),
+        StreamProblems
+    )
+)]
 pub(super) async fn run(
     State(state): State<ApiState>,
     caller: Caller,
+    Parameters(Options { order }): Parameters<Options>,
     request: axum::extract::Request,
 ) -> Result<Response, Problem> {
-    let Query(Options { order }) = Query::try_from_uri(request.uri())
-        .map_err(|error| Problem::invalid_json(format!("query: {error}; the option is order=input|finished")))?;
     let concurrency = state.limits.stream_concurrency;
     // A stream may go on for ever; a daemon that stops reads no further, and answers what it has read.
     let lines = lines(request.into_body().into_data_stream(), state.limits.line_bytes_max)
@@ -73,13 +116,13 @@ async fn one(
     bytes: Result<Bytes, Problem>,
 ) -> Result<Bytes, std::convert::Infallible> {
     let answered = async {
-        let task = parse::<TaskRequest>(&bytes?)?.into_task(&HeaderMap::new(), caller)?;
+        let task = parse::<Object<TaskRequest>>(&bytes?)?.0.into_task(&HeaderMap::new(), caller)?;
         // A tenant's rate slows the stream down; it refuses no line.
         answer(state.router.run_in_turn(task).await?)
     };
     let line = match answered.await {
-        Ok(answer) => Line { line, answer: Some(answer), problem: None },
-        Err(problem) => Line { line, answer: None, problem: Some(problem) },
+        Ok(answer) => Line::Answered(Answered { line, answer: Box::new(answer) }),
+        Err(problem) => Line::Refused(Refused { line, problem }),
     };
     let mut text = serde_json::to_vec(&line).unwrap_or_else(|error| {
         // Answers hold only finite numbers and text, so this cannot happen; if it does, it must be seen.

@@ -7,10 +7,15 @@ use axum::{
     http::{HeaderMap, StatusCode},
 };
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{
     ApiState, Caller, Problem,
-    request::{Body, TaskRequest},
+    openapi::{
+        parts::RepeatHeader,
+        problems::{problems, shared},
+    },
+    request::{Body, Object, TaskRequest},
 };
 use crate::{
     round::{
@@ -21,33 +26,61 @@ use crate::{
 };
 
 /// A task's answer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct TaskAnswer {
+    /// The client's name for the task, or the generated one.
     task_id: TaskId,
+    /// For `GET /v1/decisions/{id}` and `POST /v1/feedback`.
     decision_id: DecisionId,
+    /// The task's domain, given or found.
     domain: Domain,
+    /// How the worker was run.
     mode: Mode,
+    /// The worker.
     arm: ArmId,
+    /// The probability with which it was drawn.
     propensity: Propensity,
+    /// Why it was taken.
     reason: Reason,
+    /// Whether there is an answer.
     status: OutcomeStatus,
+    /// The worker's answer.
     output: String,
+    /// Who judged it.
     source: FeedbackSource,
+    /// In [0, 1]; absent when no verifier applied.
+    #[schema(minimum = 0, maximum = 1)]
     score: Option<f64>,
+    /// e1 * score + e2 * cost_usd; absent with the score.
     reward: Option<f64>,
+    /// Dollars spent.
+    #[schema(minimum = 0)]
     cost_usd: f64,
+    /// From the decision to the answer, in milliseconds.
+    #[schema(minimum = 0)]
     latency_ms: f64,
+    /// Each verifier's part in the score.
     verdicts: Vec<ShortVerdict>,
+    /// Whether this answer was stored before, under the request's idempotency key.
     repeated: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct ShortVerdict {
+/// One verifier's part in a score; `GET /v1/decisions/{id}` says more.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ShortVerdict {
+    /// The verifier.
     verifier: String,
+    /// How the verification ended.
     status: VerdictStatus,
+    /// In [0, 1]; absent when it left no opinion.
+    #[schema(minimum = 0, maximum = 1)]
     score: Option<f64>,
+    /// Its weight in the domain.
     weight: f64,
 }
+
+problems!(RunProblems: shared::CLIENT, shared::BODY, shared::TASK, shared::DURABLE, &["worker-failed"]);
+problems!(RouteProblems: shared::CLIENT, shared::BODY, shared::TASK, shared::DURABLE);
 
 /// The answer, or the problem of a worker that gave none.
 pub(super) fn answer(round: Round) -> Result<TaskAnswer, Problem> {
@@ -90,35 +123,67 @@ pub(super) fn answer(round: Round) -> Result<TaskAnswer, Problem> {
     })
 }
 
+/// Runs one task: decides which arm answers it, has the answer verified, and learns from that.
+#[utoipa::path(
+    post,
+    path = "/v1/tasks",
+    operation_id = "run_task",
+    tag = "tasks",
+    params(RepeatHeader),
+    request_body(
+        content = TaskRequest,
+        example = json!({"prompt": "What is 19 plus 23?", "metadata": {"reference": 42, "answer": "number"}})
+    ),
+    responses((status = 200, description = "The verified outcome, which is durable", body = TaskAnswer), RunProblems)
+)]
 pub(super) async fn run(
     State(state): State<ApiState>,
     caller: Caller,
     headers: HeaderMap,
-    Body(request): Body<TaskRequest>,
+    Body(Object(request)): Body<Object<TaskRequest>>,
 ) -> Result<Json<TaskAnswer>, Problem> {
     let task = request.into_task(&headers, &caller)?;
     answer(state.router.run(task).await?).map(Json)
 }
 
 /// A decision to act on.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct RouteAnswer {
+    /// The client's name for the task, or the generated one.
     task_id: TaskId,
+    /// For `POST /v1/feedback`.
     decision_id: DecisionId,
+    /// The task's domain, given or found.
     domain: Domain,
+    /// How the worker is to be run.
     mode: Mode,
+    /// The worker.
     arm: ArmId,
+    /// The probability with which it was drawn.
     propensity: Propensity,
+    /// Why it was taken.
     reason: Reason,
+    /// The policy that decided.
     policy: PolicyRef,
+    /// The probability of each action; they sum to 1.
     pmf: Vec<Probability>,
 }
 
+/// Decides a task for a caller that runs the model itself, and says later by `POST /v1/feedback` what became of it.
+#[utoipa::path(
+    post,
+    path = "/v1/route",
+    operation_id = "route_task",
+    tag = "tasks",
+    params(RepeatHeader),
+    request_body(content = TaskRequest, example = json!({"prompt": "What is 19 plus 23?"})),
+    responses((status = 200, description = "The decision, which is durable", body = RouteAnswer), RouteProblems)
+)]
 pub(super) async fn route(
     State(state): State<ApiState>,
     caller: Caller,
     headers: HeaderMap,
-    Body(request): Body<TaskRequest>,
+    Body(Object(request)): Body<Object<TaskRequest>>,
 ) -> Result<Json<RouteAnswer>, Problem> {
     let task = request.into_task(&headers, &caller)?;
     let Decided { task, decision, .. } = state.router.route(task).await?;

@@ -12,6 +12,7 @@ mod keys;
 mod logs;
 mod memory;
 mod models;
+mod openapi;
 mod policy;
 mod progress;
 mod replay;
@@ -78,6 +79,8 @@ enum Command {
     Keys(keys::KeysArguments),
     /// Look into memory, snapshot, move and rebuild it.
     Memory(memory::MemoryArguments),
+    /// Print the description of the HTTP surface (OpenAPI 3.1), for generators of clients.
+    Openapi,
 }
 
 /// Runs the command line.
@@ -115,6 +118,7 @@ pub fn run() -> ExitCode {
             Command::Journal(arguments) => journal::run(arguments, &folders).await,
             Command::Keys(arguments) => keys::run(arguments, &folders).await,
             Command::Memory(arguments) => memory::run(arguments, &folders).await,
+            Command::Openapi => openapi::run(),
         }
     });
     match finished {

@@ -95,3 +95,19 @@ fn a_short_admin_key_is_refused_and_none_is_no_problem() {
     assert!(!refused.to_string().contains("hunter2"));
     assert!(check(GOOD, Path::new("."), &no_env).unwrap().admin_key.is_none());
 }
+
+/// The description of `POST /v1/arms` is written by hand, beside the API; this holds it against what is read here.
+#[test]
+fn the_described_keys_of_an_arm_are_those_that_are_read() {
+    let mut read: std::collections::BTreeSet<String> = raw::ARM_KEYS.iter().map(|key| (*key).to_owned()).collect();
+    read.insert("kind".into());
+    for kind in ["openai", "anthropic", "scripted", "replay"] {
+        let table = toml::Table::from_iter([("kind".to_owned(), kind.into()), ("no_such_key".to_owned(), 1.into())]);
+        let error = toml::Value::Table(table).try_into::<raw::Worker>().unwrap_err().to_string();
+        let (_, known) = error.split_once("expected one of").or_else(|| error.split_once("expected")).unwrap();
+        read.extend(known.split('`').skip(1).step_by(2).map(str::to_owned));
+    }
+    let description = crate::api::description();
+    let properties = description["components"]["schemas"]["NewArm"]["properties"].as_object().unwrap();
+    assert_eq!(properties.keys().cloned().collect::<std::collections::BTreeSet<_>>(), read);
+}

@@ -177,7 +177,7 @@ pub struct PolicyChange {
 }
 
 /// What a policy does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyRole {
     /// It decides.
@@ -187,7 +187,7 @@ pub enum PolicyRole {
 }
 
 /// Why a policy came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyOrigin {
     /// The configuration names it.

@@ -64,7 +64,8 @@ pub struct Filter {
 
 /// What a ring is made for. Embeddings of different models can never be compared, so a store keeps this beside its
 /// entries and refuses to open for another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = MemoryShape)]
 pub struct Shape {
     /// The embedding model's id.
     pub model: String,

@@ -10,7 +10,8 @@ use crate::round::{ArmId, Domain, Embedding, TaskId, TriedArm};
 const PAGE: usize = 1_024;
 
 /// What memory holds, in numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = MemoryStats)]
 pub struct Stats {
     /// What it is made for.
     #[serde(flatten)]
@@ -34,7 +35,8 @@ pub struct Stats {
 }
 
 /// How an arm did in memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = MemoryTried)]
 pub struct Tried {
     /// Entries on which it was tried.
     pub count: u64,
@@ -45,7 +47,8 @@ pub struct Tried {
 impl Eq for Tried {}
 
 /// An entry as shown.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = MemoryRecord)]
 pub struct Record {
     /// Its sequence number.
     pub seq: u64,

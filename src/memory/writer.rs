@@ -32,7 +32,8 @@ pub type Source = Box<dyn Fn() -> Result<EntryIterator, MemoryError> + Send>;
 pub type EntryIterator = Box<dyn Iterator<Item = Result<(u64, Entry), MemoryError>>>;
 
 /// How far memory is behind what was learnt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = MemoryLevel)]
 pub struct Level {
     /// Entries in memory.
     pub entries: u64,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 const POINTS_MAX: usize = 512;
 
 /// One point of the regret curve. The oracle's regret is 0 by definition.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct RegretPoint {
     /// Rounds so far.
     pub round: u64,

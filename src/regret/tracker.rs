@@ -38,7 +38,8 @@ pub struct Observed<'a> {
 }
 
 /// Whether regret is known or estimated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = RegretKind)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// From the true expected reward of every arm.
@@ -48,7 +49,7 @@ pub enum Kind {
 }
 
 /// Everything that the regret page shows.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct RegretReport {
     /// Exact or estimated.
     pub kind: Kind,
@@ -77,7 +78,8 @@ pub struct RegretReport {
 }
 
 /// One arm's work.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+#[schema(as = ArmWork)]
 pub struct ArmReport {
     /// The arm.
     pub arm: ArmId,
@@ -94,7 +96,8 @@ pub struct ArmReport {
 }
 
 /// One domain's work.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+#[schema(as = DomainWork)]
 pub struct DomainReport {
     /// The domain.
     pub domain: Domain,
@@ -111,7 +114,8 @@ pub struct DomainReport {
 }
 
 /// One arm's work in one domain.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+#[schema(as = DomainArmWork)]
 pub struct DomainArmReport {
     /// What it did.
     #[serde(flatten)]
@@ -121,7 +125,7 @@ pub struct DomainArmReport {
 }
 
 /// A voter's weight.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct VoterWeight {
     /// The voter's policy.
     pub policy: String,
@@ -130,7 +134,7 @@ pub struct VoterWeight {
 }
 
 /// Each arm's share in one window of rounds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct SharePoint {
     /// The window's last round.
     pub round: u64,

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::{Capability, Invalid};
 
 /// A change of an arm; what is absent stays as it is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(min_properties = 1)]
 pub struct ArmPatch {
     /// Whether it may be chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -18,12 +19,15 @@ pub struct ArmPatch {
     pub quarantined: Option<bool>,
     /// Dollars per million tokens read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 1_000_000)]
     pub input_usd_per_1m: Option<f64>,
     /// Dollars per million tokens written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 1_000_000)]
     pub output_usd_per_1m: Option<f64>,
     /// What it can do, instead of what was stated before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Capability>>)]
     pub capabilities: Option<BTreeSet<Capability>>,
 }
 

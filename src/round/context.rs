@@ -104,7 +104,7 @@ impl Context {
 }
 
 /// One action: a worker and how it is run.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Taken {
     /// How it was run.
     pub mode: Mode,
@@ -123,7 +123,7 @@ pub enum Recall {
 }
 
 /// One action that may be taken.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Candidate {
     /// How the worker would be run.
     pub mode: Mode,
@@ -148,7 +148,7 @@ impl Candidate {
 
 /// What is known of one candidate for one task, as numbers that a model can learn from. Fixed when the task is decided,
 /// so that feedback that comes days later is learnt with what the policy saw.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
 pub struct ArmFeatures {
     /// Mean score of the neighbours that were tried on this candidate, weighted by similarity; in [0, 1].
@@ -170,7 +170,7 @@ impl ArmFeatures {
 }
 
 /// An arm that was no candidate, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Masked {
     /// The arm.
     pub arm: ArmId,
@@ -179,7 +179,7 @@ pub struct Masked {
 }
 
 /// Why an arm is no candidate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MaskReason {
     /// An operator switched it off.
@@ -210,7 +210,7 @@ impl std::fmt::Display for MaskReason {
 }
 
 /// A similar past task.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Neighbour {
     /// Memory's sequence number.
     pub seq: u64,
@@ -223,7 +223,7 @@ pub struct Neighbour {
 }
 
 /// The verified outcome of one arm on one task.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TriedArm {
     /// How it was run.
     pub mode: Mode,

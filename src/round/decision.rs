@@ -45,7 +45,7 @@ fn is_unsaid(at: &i64) -> bool {
 }
 
 /// A policy by name and state version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PolicyRef {
     /// Its name with its wrappers, such as `new_arm:ensemble`.
     pub name: String,
@@ -66,7 +66,7 @@ pub struct ShadowView {
 }
 
 /// One action's probability.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Probability {
     /// How the worker would be run.
     pub mode: Mode,
@@ -92,7 +92,7 @@ pub struct VoterView {
 }
 
 /// Why an action was taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// The most probable action was drawn.

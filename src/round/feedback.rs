@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{DecisionId, IdempotencyKey, OnError, Score};
 
 /// What a decision's answer was worth, from one source. Idempotent by (decision, source).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Feedback {
     /// The decision judged.
     pub decision_id: DecisionId,
@@ -29,7 +29,7 @@ pub struct Feedback {
 }
 
 /// Who judged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FeedbackSource {
     /// The domain's verifiers, in the sandbox.
@@ -84,7 +84,7 @@ fn is_certain(trust: &f64) -> bool {
 }
 
 /// One verifier's part in a score.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Verdict {
     /// The verifier's registered name.
     pub verifier: String,
@@ -116,7 +116,7 @@ pub struct Verdict {
 }
 
 /// How a verification ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictStatus {
     /// It gave a score.
@@ -132,7 +132,7 @@ pub enum VerdictStatus {
 }
 
 /// One thing that a verifier looked at.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Signal {
     /// Its name in the verifier's manifest.
     pub name: String,

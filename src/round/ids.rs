@@ -1,16 +1,23 @@
 //! Identifiers as newtypes whose constructors refuse what could not be logged, stored or put in a URL.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{
+        ObjectBuilder, RefOr, SchemaFormat,
+        schema::{Schema, Type},
+    },
+};
 use uuid::Uuid;
 
 use super::Invalid;
 
 /// A string newtype: cheap to clone, checked once, (de)serialised as a plain string.
 macro_rules! name {
-    ($(#[$doc:meta])* $name:ident, $field:literal, $max:literal, $allowed:literal, $ok:expr) => {
-        $(#[$doc])*
+    ($(#[doc = $doc:literal])* $name:ident, $field:literal, $max:literal, $allowed:literal, $class:literal, $ok:expr) => {
+        $(#[doc = $doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
 
@@ -29,6 +36,18 @@ macro_rules! name {
             /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
+            }
+        }
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                text_schema(concat!($($doc, "\n"),*), $max, concat!("^[", $class, "]+$"))
+            }
+        }
+
+        impl ToSchema for $name {
+            fn name() -> Cow<'static, str> {
+                stringify!($name).into()
             }
         }
 
@@ -68,47 +87,53 @@ macro_rules! name {
 
 name!(
     /// An arm: one worker (a model behind an API) under a stable name, such as `gpt-5-mini` or `acme/llama-3:70b`.
-    ArmId, "arm", 128, "letters, digits and . _ - / : @", |c| c.is_ascii_alphanumeric() || ".-_/:@".contains(c)
+    ArmId, "arm", 128, "letters, digits and . _ - / : @", "A-Za-z0-9._/:@-", |c| c.is_ascii_alphanumeric() || ".-_/:@".contains(c)
 );
 name!(
     /// A kind of work with verifiers and statistics of its own, such as `math`.
-    Domain, "domain", 64, "lower-case letters, digits and . _ -",
+    Domain, "domain", 64, "lower-case letters, digits and . _ -", "a-z0-9._-",
     |c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c)
 );
 name!(
     /// The client's name for a task; generated when absent.
-    TaskId, "id", 128, "printable ASCII without spaces", |c| c.is_ascii_graphic()
+    TaskId, "id", 128, "printable ASCII without spaces", "!-~", |c| c.is_ascii_graphic()
 );
 name!(
     /// The client's promise that two requests with this key are one.
-    IdempotencyKey, "idempotency_key", 256, "printable ASCII", |c| c.is_ascii_graphic() || c == ' '
+    IdempotencyKey, "idempotency_key", 256, "printable ASCII", " -~", |c| c.is_ascii_graphic() || c == ' '
 );
 
 name!(
     /// A conversation or a job of many tasks, whose tasks are better kept on one arm.
-    SessionId, "session", 128, "printable ASCII without spaces", |c| c.is_ascii_graphic()
+    SessionId, "session", 128, "printable ASCII without spaces", "!-~", |c| c.is_ascii_graphic()
 );
 name!(
     /// Whose task it is, where several parties share a router.
-    TenantId, "tenant", 64, "lower-case letters, digits and . _ -",
+    TenantId, "tenant", 64, "lower-case letters, digits and . _ -", "a-z0-9._-",
     |c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c)
 );
 name!(
     /// Something that an arm can do and a task may need, such as `vision` or `tools`.
-    Capability, "needs", 32, "lower-case letters, digits and . _ -",
+    Capability, "needs", 32, "lower-case letters, digits and . _ -", "a-z0-9._-",
     |c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c)
 );
 
 name!(
     /// A verifier of a domain's set, such as `answer` or `must-cite`.
-    VerifierName, "verifier", 64, "lower-case letters, digits and . _ -",
+    VerifierName, "verifier", 64, "lower-case letters, digits and . _ -", "a-z0-9._-",
     |c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c)
 );
 
 name!(
     /// What people call an API key, such as `ci` or `team-search laptop`.
-    KeyName, "name", 64, "printable ASCII", |c| c.is_ascii_graphic() || c == ' '
+    KeyName, "name", 64, "printable ASCII", " -~", |c| c.is_ascii_graphic() || c == ' '
 );
+
+/// A string of 1 to `max` characters, which are single bytes, of a class of characters.
+pub(super) fn text_schema(doc: &str, max: usize, pattern: &str) -> RefOr<Schema> {
+    let text = ObjectBuilder::new().schema_type(Type::String).description(Some(doc.trim()));
+    text.min_length(Some(1)).max_length(Some(max)).pattern(Some(pattern)).into()
+}
 
 impl TaskId {
     /// A fresh, time-ordered id.
@@ -165,6 +190,19 @@ impl From<u128> for DecisionId {
     }
 }
 
+impl PartialSchema for DecisionId {
+    fn schema() -> RefOr<Schema> {
+        let uuid = ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::Custom("uuid".into())));
+        uuid.description(Some("A decision's id: a time-ordered UUID (version 7).")).into()
+    }
+}
+
+impl ToSchema for DecisionId {
+    fn name() -> Cow<'static, str> {
+        "DecisionId".into()
+    }
+}
+
 impl fmt::Display for DecisionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -192,6 +230,39 @@ mod tests {
         }
         assert!(Domain::new("Math").is_err());
         assert_eq!(ArmId::new("acme/llama-3:70b").unwrap().as_str(), "acme/llama-3:70b");
+    }
+
+    #[test]
+    fn the_described_patterns_take_what_the_constructors_take() {
+        fn agree<T: PartialSchema>(takes: fn(&str) -> bool) {
+            let schema = serde_json::to_value(T::schema()).unwrap();
+            let class = schema["pattern"].as_str().unwrap().trim_start_matches("^[").trim_end_matches("]+$");
+            let class: Vec<char> = class.chars().collect();
+            let described = |c: char| {
+                let range = |at: usize| class.get(at + 1) == Some(&'-') && at + 2 < class.len();
+                let (mut at, mut found) = (0, false);
+                while at < class.len() {
+                    let last = if range(at) { class[at + 2] } else { class[at] };
+                    found |= (class[at]..=last).contains(&c);
+                    at += if range(at) { 3 } else { 1 };
+                }
+                found
+            };
+            for c in (0..=255_u8).map(char::from) {
+                assert_eq!(takes(&c.to_string()), described(c), "{c:?} of {schema}");
+            }
+            let max = schema["maxLength"].as_u64().unwrap() as usize;
+            assert!(takes(&"x".repeat(max)) && !takes(&"x".repeat(max + 1)) && !takes(""), "{schema}");
+        }
+        agree::<ArmId>(|text| ArmId::new(text).is_ok());
+        agree::<Domain>(|text| Domain::new(text).is_ok());
+        agree::<TaskId>(|text| TaskId::new(text).is_ok());
+        agree::<IdempotencyKey>(|text| IdempotencyKey::new(text).is_ok());
+        agree::<SessionId>(|text| SessionId::new(text).is_ok());
+        agree::<TenantId>(|text| TenantId::new(text).is_ok());
+        agree::<Capability>(|text| Capability::new(text).is_ok());
+        agree::<VerifierName>(|text| VerifierName::new(text).is_ok());
+        agree::<KeyName>(|text| KeyName::new(text).is_ok());
     }
 
     #[test]

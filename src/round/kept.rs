@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What the journal keeps of a task's and an answer's texts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kept {
     /// All of it.

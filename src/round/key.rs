@@ -1,10 +1,14 @@
 //! API keys as the journal holds them: who may ask, and nothing by which one could.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{RefOr, schema::Schema},
+};
 
-use super::{Invalid, KeyName, TenantId};
+use super::{Invalid, KeyName, TenantId, ids::text_schema};
 
 /// How long a key's id is, in bytes.
 const ID_BYTES: usize = 12;
@@ -38,6 +42,18 @@ impl FromStr for KeyId {
         bytes.filter(sound).map(Self).ok_or_else(|| {
             Invalid::new("key", format!("an id is {ID_BYTES} lower-case letters and digits; see /v1/keys"))
         })
+    }
+}
+
+impl PartialSchema for KeyId {
+    fn schema() -> RefOr<Schema> {
+        text_schema("A key's public part, which opens nothing.", ID_BYTES, "^[a-z0-9]{12}$")
+    }
+}
+
+impl ToSchema for KeyId {
+    fn name() -> Cow<'static, str> {
+        "KeyId".into()
     }
 }
 
@@ -98,7 +114,7 @@ impl<'de> Deserialize<'de> for KeyHash {
 }
 
 /// What a key lets its holder do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyRole {
     /// Send tasks and feedback, and see what became of its tenant's.

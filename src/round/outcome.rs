@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{ArmId, DecisionId, Kept};
 
 /// What running a decision gave; one per decision.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Outcome {
     /// The decision that was run.
     pub decision_id: DecisionId,
@@ -31,7 +31,7 @@ pub struct Outcome {
 }
 
 /// A call of a tool that the answer asks for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ToolCall {
     /// The worker's id of the call.
     pub id: String,
@@ -53,7 +53,7 @@ impl Outcome {
 }
 
 /// Whether a decision led to an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeStatus {
     /// There is an answer.
@@ -63,7 +63,7 @@ pub enum OutcomeStatus {
 }
 
 /// One worker call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Call {
     /// The worker called.
     pub arm: ArmId,
@@ -82,7 +82,7 @@ pub struct Call {
 }
 
 /// How a call ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
     /// It answered.

@@ -44,30 +44,35 @@ pub struct Task {
 }
 
 /// One chat message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
     /// `system`, `user`, `assistant` or `tool`.
+    #[schema(pattern = "^(system|user|assistant|tool)$")]
     pub role: String,
     /// The text.
     pub content: String,
 }
 
 /// Limits on how a task may be done.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Constraints {
     /// Only these arms may be used; all enabled arms when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 1)]
     pub arms: Option<Vec<ArmId>>,
     /// How long the worker may take, in milliseconds (1 to 3,600,000).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 3_600_000)]
     pub deadline_ms: Option<u64>,
     /// No arm that is expected to cost more dollars than this, above 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(exclusive_minimum = 0, maximum = 1_000_000)]
     pub cost_usd_max: Option<f64>,
     /// Only arms that can do all of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 16)]
     pub needs: Vec<Capability>,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Invalid;
 
 /// How a worker is run. The mode is part of the action: the joint arm is (mode, worker).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// One call of one worker.
@@ -23,8 +23,9 @@ impl fmt::Display for Mode {
 }
 
 /// A verified quality in [0, 1].
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(try_from = "f64", into = "f64")]
+#[schema(value_type = f64, minimum = 0, maximum = 1)]
 pub struct Score(f64);
 
 impl Score {
@@ -57,8 +58,9 @@ impl From<Score> for f64 {
 }
 
 /// The probability with which the action was drawn, in (0, 1]: the denominator of every later estimate.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(try_from = "f64", into = "f64")]
+#[schema(value_type = f64, exclusive_minimum = 0, maximum = 1)]
 pub struct Propensity(f64);
 
 impl Propensity {
@@ -100,12 +102,14 @@ impl From<Propensity> for f64 {
 /// let weights = RewardWeights::default();
 /// assert_eq!(weights.reward(1.0, 0.5), 1.0 - 0.1 * 0.5);
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RewardWeights {
     /// Reward per unit of score, in [0, 1000].
+    #[schema(minimum = 0, maximum = 1_000)]
     pub e1: f64,
     /// Reward per dollar, in [-1,000,000, 0]: money spent never pays by itself.
+    #[schema(minimum = -1_000_000, maximum = 0)]
     pub e2: f64,
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Invalid;
 
 /// What an error of a verifier means for the whole. It never counts as a good answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
     /// The verifier leaves the sum.
@@ -24,7 +24,7 @@ impl OnError {
 }
 
 /// Where a component is found.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ComponentSource {
     /// It comes with the program, under this name.
@@ -34,9 +34,10 @@ pub enum ComponentSource {
 }
 
 /// How a verifier counts in its domain.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct VerifierSettings {
     /// Its weight, above 0 and at most 1000.
+    #[schema(exclusive_minimum = 0, maximum = 1_000)]
     pub weight: f64,
     /// Whether its 0 forces the whole to 0.
     #[serde(default)]
@@ -72,16 +73,18 @@ impl VerifierSettings {
 }
 
 /// What is to be different about a verifier; what is absent stays.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VerifierPatch {
     /// Another weight.
+    #[schema(exclusive_minimum = 0, maximum = 1_000)]
     pub weight: Option<f64>,
     /// Whether it is a gate.
     pub gate: Option<bool>,
     /// What its errors mean.
     pub on_error: Option<OnError>,
     /// Another configuration.
+    #[schema(value_type = Option<Object>)]
     pub config: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
@@ -101,7 +104,7 @@ impl VerifierPatch {
 }
 
 /// Why a version of a verifier came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VersionOrigin {
     /// The configuration names it.
@@ -118,7 +121,7 @@ pub enum VersionOrigin {
 }
 
 /// One version of a verifier: the component and its settings, swapped as one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct VerifierVersion {
     /// The component.
     pub component: ComponentSource,

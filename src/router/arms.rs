@@ -15,7 +15,8 @@ use crate::{
 };
 
 /// An arm as operators see it.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, utoipa::ToSchema)]
+#[schema(as = Arm)]
 pub struct ArmReport {
     /// Its name.
     pub id: ArmId,

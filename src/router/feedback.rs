@@ -38,7 +38,7 @@ pub struct ClientFeedback {
 }
 
 /// Who gave a score.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientSource {
     /// The client, which checked the answer.
@@ -72,7 +72,7 @@ pub struct Acknowledged {
 }
 
 /// What became of feedback; all of it is durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AcknowledgedAs {
     /// It is stored.

@@ -55,7 +55,7 @@ pub(super) struct Prepared {
 }
 
 /// All policies, for operators.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct PoliciesReport {
     /// The policy that decides.
     pub champion: PolicyRef,
@@ -74,7 +74,7 @@ pub struct PoliciesReport {
 }
 
 /// A policy on trial.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct ShadowReport {
     /// The policy.
     pub policy: PolicyRef,
@@ -84,7 +84,7 @@ pub struct ShadowReport {
 }
 
 /// A card.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct CardReport {
     /// Its name.
     pub name: String,
@@ -97,7 +97,7 @@ pub struct CardReport {
 }
 
 /// A change, without the card's text.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct ChangeReport {
     /// The role that changed.
     pub role: PolicyRole,
@@ -110,7 +110,7 @@ pub struct ChangeReport {
 }
 
 /// The voters' weights in one domain.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct DomainWeights {
     /// The domain.
     pub domain: Domain,

@@ -13,7 +13,7 @@ use crate::{
 /// taken / its propensity. `effective_rounds` = (sum w)^2 / sum w^2: with few of them the estimate says little.
 ///
 /// Reference: Swaminathan and Joachims, The Self-Normalized Estimator for Counterfactual Learning, 2015.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct TrialReport {
     /// Verified rounds seen.
     pub rounds: u64,

@@ -24,7 +24,7 @@ pub enum NewComponent {
 }
 
 /// A domain's verifiers.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, utoipa::ToSchema)]
 pub struct SetReport {
     /// The domain; none is the set of all domains without one of their own.
     pub domain: Option<Domain>,

@@ -17,7 +17,7 @@ const LAG_MAX: usize = 1_024;
 const RECENT: usize = 30;
 
 /// One finished round, as shown live.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct RoundEvent {
     /// Verified rounds so far.
     pub round: u64,

@@ -14,7 +14,8 @@ const NAME_BYTES_MAX: usize = 64;
 const DOC_BYTES_MAX: usize = 16_384;
 
 /// A checked manifest.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
+#[schema(as = VerifierManifest)]
 pub struct Manifest {
     /// The name it gives itself; it may be installed under another one.
     pub name: String,
@@ -31,7 +32,7 @@ pub struct Manifest {
 }
 
 /// A signal that a verifier may give.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct SignalSpec {
     /// Its name.
     pub name: String,

@@ -121,7 +121,7 @@ pub enum RegistryError {
 }
 
 /// A verifier of a set, as operators see it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct VerifierReport {
     /// Its name in the set.
     pub name: VerifierName,
@@ -131,6 +131,7 @@ pub struct VerifierReport {
     #[serde(flatten)]
     pub current: VerifierVersion,
     /// What the component says of itself.
+    #[schema(value_type = Manifest)]
     pub manifest: Arc<Manifest>,
     /// The component's size.
     pub component_bytes: usize,
@@ -139,7 +140,7 @@ pub struct VerifierReport {
 }
 
 /// A version with its number.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct NumberedVersion {
     /// Counted from 1.
     pub version: u32,
@@ -149,7 +150,7 @@ pub struct NumberedVersion {
 }
 
 /// What a set says of an answer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, utoipa::ToSchema)]
 pub struct Judgement {
     /// The combined score; absent when no verifier applied.
     pub score: Option<Score>,

@@ -11,7 +11,8 @@ use super::super::Shape;
 pub(super) const FORMAT: u32 = 1;
 
 /// `manifest.json`. Fields are only ever added, with a default.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = SnapshotManifest)]
 pub struct Manifest {
     /// The format.
     pub format: u32,
@@ -31,7 +32,7 @@ pub struct Manifest {
 }
 
 /// A member's size and content.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct FileDigest {
     /// Bytes, not compressed.
     pub bytes: u64,

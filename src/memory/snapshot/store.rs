@@ -25,7 +25,7 @@ pub struct SnapshotStore {
 }
 
 /// A snapshot that is there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Snapshot {
     /// Its name.
     pub name: String,
@@ -46,7 +46,8 @@ impl Snapshot {
 }
 
 /// A snapshot in a list: read, or why it cannot be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = ListedSnapshot)]
 #[serde(untagged)]
 pub enum Listed {
     /// Its manifest was read; [`SnapshotStore::verify`] reads the rest.
