@@ -19,6 +19,7 @@ async fn wrong_requests_get_their_own_problem() {
         ("/v1/tasks", json!({"prompt": "a", "constraints": {"arms": ["ugly"]}}), 422, "unknown-arm", "good, bad"),
         ("/v1/tasks", json!({"prompt": "a", "constraints": {"arms": []}}), 422, "invalid-request", "at least one"),
         ("/v1/tasks", json!({"prompt": "a", "constraints": {"deadline_ms": 0}}), 422, "invalid-request", "3600000"),
+        ("/v1/tasks", json!({"prompt": "a", "constraints": {"deadline_ms": 1.5}}), 400, "invalid-json", "whole number"),
         ("/v1/tasks", json!({"prompt": "a", "reward": {"e1": 1.0, "e2": 5.0}}), 422, "invalid-request", "reward.e2"),
         ("/v1/tasks", json!({"prompt": "a", "idempotency_key": ""}), 400, "invalid-json", "idempotency_key"),
         ("/v1/feedback", json!({"decision_id": "7", "score": 1.0}), 422, "invalid-request", "UUID"),

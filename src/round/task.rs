@@ -1,6 +1,6 @@
 //! Task: what a client asks for, validated at the edge.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use serde_json::{Map, Value};
 
 use super::{ArmId, Capability, Domain, IdempotencyKey, Invalid, RewardWeights, SessionId, TaskId, TenantId};
@@ -63,7 +63,7 @@ pub struct Constraints {
     #[schema(min_items = 1)]
     pub arms: Option<Vec<ArmId>>,
     /// How long the worker may take, in milliseconds (1 to 3,600,000).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "whole_number")]
     #[schema(minimum = 1, maximum = 3_600_000)]
     pub deadline_ms: Option<u64>,
     /// No arm that is expected to cost more dollars than this, above 0.
@@ -74,6 +74,24 @@ pub struct Constraints {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 16)]
     pub needs: Vec<Capability>,
+}
+
+/// A whole number, also one written as 59.0, which JSON does not tell from 59.
+fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Number {
+        Whole(u64),
+        Float(f64),
+    }
+    match Option::<Number>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(Number::Whole(number)) => Ok(Some(number)),
+        Some(Number::Float(number)) if number.fract() == 0.0 && (0.0..=9e15).contains(&number) => {
+            Ok(Some(number as u64))
+        }
+        Some(Number::Float(number)) => Err(D::Error::custom(format!("{number} is not a whole number of at least 0"))),
+    }
 }
 
 impl Task {

@@ -18,5 +18,8 @@ as() {
     echo "as $who: no breach"
 }
 
-as admin "$ADMIN_KEY"
+# Arms come last: where all are switched off, a 503 is the right answer to every task.
+as admin "$ADMIN_KEY" --exclude-path-regex '^/v1/arms/'
+# What only admins may do answers a client 403, whatever is sent.
 as client "$CLIENT_KEY" --exclude-path-regex '^/v1/(arms|policies|domains|keys|tenants|memory)/'
+as admin-of-arms "$ADMIN_KEY" --include-path-regex '^/v1/arms/'
