@@ -112,7 +112,7 @@ async fn a_repeated_idempotency_key_is_answered_from_the_journal() {
 async fn a_request_can_name_its_arms_and_its_reward() {
     let served = Served::new(CONFIG);
     let mut task = sum(2, 2);
-    task["constraints"] = json!({"arms": ["good"]});
+    task["constraints"] = json!({"arms": ["good"], "deadline_ms": 30000.0});
     task["reward"] = json!({"e1": 2.0, "e2": 0.0});
     let (_, answer) = served.post("/v1/tasks", &task).await;
     assert_eq!(
