@@ -26,4 +26,5 @@ mod routes;
 mod served;
 mod streams;
 mod verifiers;
+mod webhooks;
 mod workers;

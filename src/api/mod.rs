@@ -21,6 +21,7 @@ mod request;
 mod stream;
 mod tasks;
 mod verifiers;
+mod webhooks;
 
 use std::{sync::Arc, time::Instant};
 
@@ -41,6 +42,7 @@ use crate::{
     dashboard,
     router::{COMPONENT_BYTES_MAX, Router},
     telemetry::Metric,
+    webhooks::Webhooks,
 };
 
 pub use admin::AdminKey;
@@ -79,6 +81,8 @@ pub struct ApiState {
     pub admin_key: Option<AdminKey>,
     /// Whether others than this machine's programs may reach the daemon: every request needs a key then.
     pub exposed: bool,
+    /// Those who are told what was finished.
+    pub webhooks: Arc<Webhooks>,
     /// Renders the metrics, where a recorder is installed.
     pub metrics: Option<PrometheusHandle>,
     /// Set by a run of known length.
@@ -133,6 +137,8 @@ fn admin_routes(state: &ApiState) -> Routes<ApiState> {
         .route("/v1/keys", get(keys::list).post(keys::create))
         .route("/v1/keys/{id}", delete(keys::revoke))
         .route("/v1/tenants", get(keys::tenants))
+        .route("/v1/webhooks", get(webhooks::list))
+        .route("/v1/webhooks/{name}/test", post(webhooks::test))
         .route("/v1/arms", get(arms::list).post(arms::add))
         .route("/v1/arms/{*arm}", routing::patch(arms::patch).delete(arms::remove))
         .route("/v1/policies", get(policies::list))

@@ -17,6 +17,7 @@ mod replay;
 mod serve;
 mod train;
 mod verify;
+mod webhooks;
 mod workers;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -73,6 +74,8 @@ enum Command {
     Journal(journal::JournalArguments),
     /// Make, list and revoke API keys.
     Keys(keys::KeysArguments),
+    /// See how webhooks are doing, try one, sign a message.
+    Webhooks(webhooks::WebhooksArguments),
     /// Look into memory, snapshot, move and rebuild it.
     Memory(memory::MemoryArguments),
 }
@@ -109,6 +112,7 @@ pub fn run() -> ExitCode {
             Command::Verify(arguments) => verify::run(arguments, &folders).await,
             Command::Journal(arguments) => journal::run(arguments, &folders).await,
             Command::Keys(arguments) => keys::run(arguments, &folders).await,
+            Command::Webhooks(arguments) => webhooks::run(arguments, &folders).await,
             Command::Memory(arguments) => memory::run(arguments, &folders).await,
         }
     });

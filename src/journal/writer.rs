@@ -9,7 +9,7 @@ use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, QueryBuilder, Sqlite, SqliteConnection, query_builder::Separated,
     sqlite::SqliteConnectOptions,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -104,6 +104,8 @@ pub(super) struct Writer {
     last_ms: i64,
     stepped_back: bool,
     committed: mpsc::Sender<Committed>,
+    /// Tells who follows the journal how far it is.
+    last_seq: watch::Sender<i64>,
 }
 
 impl Writer {
@@ -112,8 +114,9 @@ impl Writer {
         connection: SqliteConnection,
         last_ms: i64,
         committed: mpsc::Sender<Committed>,
+        last_seq: watch::Sender<i64>,
     ) -> Self {
-        Self { options, connection: Some(connection), last_ms, stepped_back: false, committed }
+        Self { options, connection: Some(connection), last_ms, stepped_back: false, committed, last_seq }
     }
 
     /// Runs until it is told to close, or every sender is gone; what was queued before is still written. Then waits until
@@ -149,6 +152,9 @@ impl Writer {
                 }
                 // A caller that gave up still has its events stored; there is nobody to tell.
                 let _ = append.done.send(answer);
+            }
+            if let Some(last) = written.ok().and_then(|results| last_stored(&results)) {
+                self.last_seq.send_replace(last);
             }
         }
         let Self { options, connection, committed, .. } = self;
@@ -207,6 +213,14 @@ async fn settle_and_close(
         tracing::warn!("another program reads the journal, so its write-ahead log stays: copy both files or none");
     }
     Ok(open.close().await?)
+}
+
+/// The place of the last event of a group that was not there before.
+fn last_stored(results: &[Vec<Appended>]) -> Option<i64> {
+    results.iter().flatten().rev().find_map(|result| match result {
+        Appended::Stored { seq, .. } => Some(*seq),
+        Appended::Duplicate => None,
+    })
 }
 
 async fn hand_on(events: Vec<NewEvent>, results: &[Appended], at_ms: i64, committed: &mpsc::Sender<Committed>) {
