@@ -10,7 +10,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    EventType, WebhookSettings, WebhookStatus,
+    WebhookSettings, WebhookStatus,
     message::Message,
     place::{self, Key, Next, Place, Refused},
     report::Board,

@@ -202,8 +202,8 @@ mod tests {
         WebhookName::new("billing").unwrap()
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_receiver_that_is_not_there_holds_everything_up_and_its_message_is_the_first_again() {
+    #[test]
+    fn a_receiver_that_is_not_there_holds_everything_up_and_its_message_is_the_first_again() {
         let (mut place, now) = (Place::new(7), Instant::now());
         assert_eq!(place.next(now), Next::GoOn(None));
         let later = now + Duration::from_secs(5);
@@ -215,8 +215,8 @@ mod tests {
         assert_eq!(place.next(later), Next::GoOn(None));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn refused_messages_let_later_ones_go_on_until_too_many_wait() {
+    #[test]
+    fn refused_messages_let_later_ones_go_on_until_too_many_wait() {
         let (mut place, now) = (Place::new(0), Instant::now());
         let due = |n: i64| now + Duration::from_secs(60 + n.unsigned_abs());
         for n in 0..ASIDE_MAX as i64 {
@@ -227,8 +227,8 @@ mod tests {
         assert_eq!(place.next(due(3)), Next::Again((0, FINISHED)), "the oldest of those that are due");
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_message_is_given_up_after_the_last_try_and_the_next_one_goes_on() {
+    #[test]
+    fn a_message_is_given_up_after_the_last_try_and_the_next_one_goes_on() {
         let (mut place, now) = (Place::new(0), Instant::now());
         for tries in 1..TRIES_MAX {
             assert_eq!(place.refused((8, FINISHED), 5, true, now), Refused::Again, "{tries}");
@@ -237,8 +237,8 @@ mod tests {
         assert_eq!((place.waiting(), place.next(now)), (0, Next::GoOn(None)));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn what_is_kept_is_read_back_and_is_due_at_once() {
+    #[test]
+    fn what_is_kept_is_read_back_and_is_due_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("billing.json");
         assert_eq!(Place::read(&path, &name()).unwrap(), None);

@@ -154,7 +154,7 @@ impl Board {
 }
 
 /// What a receiver said to a message that was sent to try it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TestReport {
     /// The webhook.
     pub webhook: WebhookName,
