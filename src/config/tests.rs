@@ -16,10 +16,10 @@ fn no_env(_: &str) -> Option<String> {
 /// What the invalid samples find in their environment.
 fn sample_env(name: &str) -> Option<String> {
     let secret = match name {
-        "GOOD_SECRET" => "whsec_MfKQ9r8GKYqTwjUPD8ILPZIo2LaLaSw",
+        "GOOD_SECRET" => "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
         "SHORT_SECRET" => "whsec_c2hvcnQ=",
         "NOT_BASE64" => "whsec_of-no-base64-at-all-but-long",
-        "NO_PREFIX" => "MfKQ9r8GKYqTwjUPD8ILPZIo2LaLaSw",
+        "NO_PREFIX" => "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
         _ => return None,
     };
     Some(secret.into())

@@ -75,7 +75,7 @@ fn settings(texts: bool) -> WebhookSettings {
     WebhookSettings {
         name: WebhookName::new("billing").unwrap(),
         url: "https://example.com/hooks?key=hunter2".parse().unwrap(),
-        secrets: Secrets::parse("whsec_MfKQ9r8GKYqTwjUPD8ILPZIo2LaLaSw").unwrap(),
+        secrets: Secrets::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap(),
         events: BTreeSet::from([EventType::TaskFinished]),
         domains: None,
         tenants: None,
