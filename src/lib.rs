@@ -3,8 +3,8 @@
 //! It takes tasks, picks the worker for each, checks the answer in a sandbox and learns from every verified outcome:
 //! observe ([`context`], [`memory`]), act ([`action`], [`arms`], [`modes`]), learn ([`feedback`]). Five records
 //! ([`round`]) cross module edges, the [`journal`] is the truth, and the [`router`] turns the crank. The daemon's
-//! surface is in [`api`] and [`dashboard`]; [`replay`] measures policies on recorded outcomes, and [`train`] makes of them
-//! what policies start from.
+//! surface is in [`api`] and [`dashboard`], and [`webhooks`] tell others what was finished; [`replay`] measures policies on
+//! recorded outcomes, and [`train`] makes of them what policies start from.
 
 #![deny(unsafe_code, missing_docs)]
 
@@ -26,3 +26,4 @@ pub mod round;
 pub mod router;
 pub mod telemetry;
 pub mod train;
+pub mod webhooks;

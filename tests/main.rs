@@ -30,5 +30,6 @@ mod served;
 mod streams;
 mod traces;
 mod verifiers;
+mod webhooks;
 mod worker_faults;
 mod workers;

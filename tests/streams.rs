@@ -1,5 +1,7 @@
 //! `/v1/tasks/stream`: order, per-line problems, length.
 
+use std::time::Duration;
+
 use futures::StreamExt;
 use serde_json::{Value, json};
 use tokio_stream::wrappers::ReceiverStream;
@@ -108,4 +110,36 @@ async fn a_stop_does_not_wait_for_a_stream_that_never_ends() {
     assert!(!said.contains("did not finish in time"), "{said}");
     // The client had more to send.
     drop(lines);
+}
+
+#[tokio::test]
+async fn a_stream_that_broke_is_sent_again_and_no_task_is_done_twice() {
+    let served = Served::new(CONFIG);
+    let keyed = |n: u64| {
+        let mut task = sum(n, 9);
+        task["idempotency_key"] = json!(format!("line-{n}"));
+        task
+    };
+    let lines = || ndjson((0..60).map(keyed));
+    let request = reqwest::Client::new().post(format!("{}/v1/tasks/stream", served.url)).body(lines());
+    let mut broken = request.send().await.unwrap();
+    let seen = broken.chunk().await.unwrap().unwrap();
+    assert!(!seen.is_empty());
+    drop(broken);
+
+    // What is still running when it comes again says so, and is asked for once more.
+    let answers = async {
+        loop {
+            let answers = served.stream("?order=input", lines()).await;
+            if answers.iter().all(|answer| answer["status"] == "done") {
+                return answers;
+            }
+            let running = answers.iter().filter(|answer| answer["status"] != "done");
+            running.for_each(|answer| assert_eq!(answer["problem"]["status"], 409, "{answer}"));
+        }
+    };
+    let answers = tokio::time::timeout(Duration::from_secs(30), answers).await.unwrap();
+    assert_eq!(answers.len(), 60);
+    assert!(answers.iter().any(|answer| answer["repeated"] == true), "what was answered before is told again");
+    assert_eq!(served.learnt(60).await["rounds"], 60, "each task was done once");
 }

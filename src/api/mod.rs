@@ -25,6 +25,7 @@ mod server;
 mod stream;
 mod tasks;
 mod verifiers;
+mod webhooks;
 
 use std::{
     sync::Arc,
@@ -52,6 +53,7 @@ use utoipa_axum::{
 use crate::{
     dashboard,
     router::{COMPONENT_BYTES_MAX, Router},
+    webhooks::Webhooks,
 };
 
 pub use admin::AdminKey;
@@ -95,6 +97,8 @@ pub struct ApiState {
     pub exposed: bool,
     /// The origins whose web pages may call from a browser, such as `https://app.example.org`.
     pub cors_origins: Arc<[HeaderValue]>,
+    /// Those who are told what was finished.
+    pub webhooks: Arc<Webhooks>,
     /// Renders the metrics, where a recorder is installed.
     pub metrics: Option<PrometheusHandle>,
     /// Set by a run of known length.
@@ -178,6 +182,8 @@ fn admin_routes(body_bytes_max: usize) -> OpenApiRouter<ApiState> {
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
         .routes(routes!(keys::tenants))
+        .routes(routes!(webhooks::list))
+        .routes(routes!(webhooks::test))
         .routes(routes!(arms::list, arms::add))
         .routes(routes!(arms::patch, arms::remove))
         .routes(routes!(policies::list))

@@ -21,6 +21,7 @@ use pointsman::{
     memory::{EdgeMemory, Memory, MemoryError, ServerMemory, ServerSettings, Shape},
     router::{ArmMaker, Opened, Router, RouterError, RouterParts, RouterSettings, Trust, keys_of},
     telemetry,
+    webhooks::Webhooks,
 };
 use tokio::{runtime::Handle, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -96,8 +97,11 @@ impl Daemon {
         };
         bar.finish_and_clear();
         data.remove_outdated();
+        // Before the first request: all that is finished from here on is told.
+        let webhooks = Webhooks::start(config.webhooks.clone(), &data.webhooks(), &router).await?;
         let state = ApiState {
             router,
+            webhooks: Arc::new(webhooks),
             limits: ApiLimits {
                 body_bytes_max: config.body_bytes_max,
                 line_bytes_max: config.line_bytes_max,
@@ -139,6 +143,8 @@ impl Daemon {
             tracing::warn!("some requests did not finish in time and were cut off");
             server.abort();
         }
+        // What is finished after this is told at the next start.
+        state.webhooks.stop().await;
         let cut_off = state.router.close(shutdown.saturating_sub(began.elapsed())).await;
         if cut_off > 0 {
             eprintln!(

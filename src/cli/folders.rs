@@ -120,6 +120,11 @@ impl DataFolder {
         self.path.join("verifiers")
     }
 
+    /// Where webhooks are in the journal.
+    pub(super) fn webhooks(&self) -> PathBuf {
+        self.path.join("webhooks")
+    }
+
     /// Memory's snapshots.
     pub(super) fn snapshots(&self) -> SnapshotStore {
         SnapshotStore::new(self.path.join("memory_snapshots"))

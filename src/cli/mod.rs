@@ -19,6 +19,7 @@ mod replay;
 mod serve;
 mod train;
 mod verify;
+mod webhooks;
 mod workers;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -77,6 +78,8 @@ enum Command {
     Journal(journal::JournalArguments),
     /// Make, list and revoke API keys.
     Keys(keys::KeysArguments),
+    /// See how webhooks are doing, try one, sign a message.
+    Webhooks(webhooks::WebhooksArguments),
     /// Look into memory, snapshot, move and rebuild it.
     Memory(memory::MemoryArguments),
     /// Print the description of the HTTP surface (OpenAPI 3.1), for generators of clients.
@@ -117,6 +120,7 @@ pub fn run() -> ExitCode {
             Command::Verify(arguments) => verify::run(arguments, &folders).await,
             Command::Journal(arguments) => journal::run(arguments, &folders).await,
             Command::Keys(arguments) => keys::run(arguments, &folders).await,
+            Command::Webhooks(arguments) => webhooks::run(arguments, &folders).await,
             Command::Memory(arguments) => memory::run(arguments, &folders).await,
             Command::Openapi => openapi::run(),
         }

@@ -2,6 +2,7 @@
 
 mod tenants;
 mod verifiers;
+mod webhooks;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +28,7 @@ use crate::{
 };
 
 const DEFAULTS: &str = include_str!("defaults.toml");
-const SECTIONS: [&str; 14] = [
+const SECTIONS: [&str; 15] = [
     "server",
     "journal",
     "memory",
@@ -42,6 +43,7 @@ const SECTIONS: [&str; 14] = [
     "judge",
     "domains",
     "arms",
+    "webhooks",
 ];
 
 /// One thing that is wrong, and how to put it right.
@@ -149,6 +151,7 @@ impl Checker<'_> {
         let tenants = self.tenants(reward, &domains);
         let arms = self.arms(&domains);
         let judge = self.judge(&arms, &domains);
+        let webhooks = self.webhooks(&domains, &tenants);
         let admin_key = server.as_ref().and_then(|server| self.admin_key(&server.admin_key_env));
         let cors_origins = server.as_ref().map_or_else(Vec::new, |server| self.origins(&server.cors_origins));
         let listen = server.as_ref().and_then(|server| self.server(server));
@@ -237,6 +240,7 @@ impl Checker<'_> {
             default_verifiers: default_verifiers?,
             domains,
             arms,
+            webhooks,
         })
     }
 

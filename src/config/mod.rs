@@ -25,6 +25,7 @@ use crate::{
     memory::ServerSettings,
     round::{ArmId, Capability, Domain, Kept, RewardWeights, TenantId},
     router::JudgeSettings,
+    webhooks::WebhookSettings,
 };
 
 pub use check::{Problem, Problems, check, check_arm};
@@ -108,6 +109,8 @@ pub struct Config {
     pub domains: BTreeMap<Domain, Option<Vec<VerifierSpec>>>,
     /// The arms.
     pub arms: Vec<ArmConfig>,
+    /// Who is told what was finished.
+    pub webhooks: Vec<WebhookSettings>,
 }
 
 /// How much feedback of each source weighs in learning, in (0, 1].

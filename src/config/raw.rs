@@ -11,6 +11,7 @@ use crate::{
     context::embedding::Pooling,
     journal::Synchronous,
     round::{Capability, OnError, RewardWeights},
+    webhooks::EventType,
 };
 
 #[derive(Debug, Clone, Deserialize)]
@@ -202,6 +203,33 @@ pub(super) struct WorkersSection {
 pub(super) struct DomainSection {
     #[serde(default)]
     pub verifiers: Option<Vec<Verifier>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Webhook {
+    pub name: String,
+    pub url: String,
+    pub secret_env: String,
+    #[serde(default = "finished")]
+    pub events: BTreeSet<EventType>,
+    #[serde(default)]
+    pub domains: Option<Vec<String>>,
+    #[serde(default)]
+    pub tenants: Option<Vec<String>>,
+    #[serde(default = "default_webhook_timeout_ms")]
+    pub timeout_ms: u64,
+    #[serde(default)]
+    pub texts: bool,
+}
+
+fn finished() -> BTreeSet<EventType> {
+    BTreeSet::from([EventType::TaskFinished])
+}
+
+/// A receiver has to store a message and no more.
+fn default_webhook_timeout_ms() -> u64 {
+    10_000
 }
 
 /// The keys of an arm that do not depend on its kind.

@@ -13,6 +13,18 @@ fn no_env(_: &str) -> Option<String> {
     None
 }
 
+/// What the invalid samples find in their environment.
+fn sample_env(name: &str) -> Option<String> {
+    let secret = match name {
+        "GOOD_SECRET" => "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "SHORT_SECRET" => "whsec_c2hvcnQ=",
+        "NOT_BASE64" => "whsec_of-no-base64-at-all-but-long",
+        "NO_PREFIX" => "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        _ => return None,
+    };
+    Some(secret.into())
+}
+
 #[test]
 fn the_defaults_and_one_arm_are_enough() {
     let config = check(GOOD, Path::new("."), &no_env).unwrap();
@@ -65,12 +77,30 @@ fn every_invalid_sample_fails_for_its_reason() {
         let path = entry.unwrap().path();
         let text = fs::read_to_string(&path).unwrap();
         let expected = text.lines().next().unwrap().trim_start_matches("# ").to_owned();
-        let problems = check(&text, Path::new("."), &no_env).unwrap_err();
+        let problems = check(&text, Path::new("."), &sample_env).unwrap_err();
         let keys: Vec<_> = problems.0.iter().map(|problem| problem.key.as_str()).collect();
         assert_eq!(keys, [expected.as_str()], "{}: {problems}", path.display());
         seen += 1;
     }
     assert!(seen >= 10);
+}
+
+#[test]
+fn secrets_of_webhooks_are_never_shown() {
+    let hook = |variable: &str| {
+        format!(
+            "{GOOD}[[webhooks]]\nname = \"a\"\nurl = \"https://example.com/h?key=hunter2\"\nsecret_env = \"{variable}\"\n"
+        )
+    };
+    let config = check(&hook("GOOD_SECRET"), Path::new("."), &sample_env).unwrap();
+    assert_eq!(config.webhooks[0].events.len(), 1);
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("MfKQ9r8GKYq") && !shown.contains("hunter2"), "{shown}");
+    for variable in ["SHORT_SECRET", "NOT_BASE64", "NO_PREFIX"] {
+        let problems = check(&hook(variable), Path::new("."), &sample_env).unwrap_err().to_string();
+        let secret = sample_env(variable).unwrap();
+        assert!(problems.contains(variable) && !problems.contains(&secret), "{problems}");
+    }
 }
 
 #[test]

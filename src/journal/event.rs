@@ -127,9 +127,9 @@ impl Event {
         match self {
             Self::Decided { .. } => DECIDED,
             Self::Ran { .. } => RAN,
-            Self::Judged { .. } => "judged",
+            Self::Judged { .. } => JUDGED,
             Self::Early { .. } => "early",
-            Self::Abandoned { .. } => "abandoned",
+            Self::Abandoned { .. } => ABANDONED,
             Self::MemoryRestored { .. } => "memory_restored",
             Self::SnapshotChanged { .. } => "snapshot_changed",
             Self::PolicyChanged { .. } => "policy_changed",
@@ -147,6 +147,10 @@ impl Event {
 pub(super) const DECIDED: &str = "decided";
 /// The kind of an outcome.
 pub(super) const RAN: &str = "ran";
+/// The kind of feedback on an outcome.
+pub(super) const JUDGED: &str = "judged";
+/// The kind of a decision that nobody closed.
+pub(super) const ABANDONED: &str = "abandoned";
 
 /// A snapshot that took the place of memory's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

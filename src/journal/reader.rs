@@ -14,7 +14,7 @@ use super::{
     ArmChange, Base, Decided, Event, JournalError, PolicyChange, Restored, Stored,
     append::{ARM, KEY, POLICY, RESTORED, VERIFIER, by_failed, by_feedback_key, by_task_key},
     decided::FIRST_MODEL,
-    event::RAN,
+    event::{ABANDONED, JUDGED, RAN},
     pack::{self, Columns},
     schema,
 };
@@ -103,6 +103,24 @@ impl JournalReader {
     pub async fn lessons_after(&self, after_seq: i64, limit: i64) -> Result<Vec<Stored>, JournalError> {
         let sql = format!("WHERE events.seq > ? AND kind IS NOT '{RAN}' ORDER BY events.seq LIMIT ?");
         self.select(&sql, after_seq, limit).await
+    }
+
+    /// What was said of decisions after one place and up to another (their outcomes judged, or the decisions abandoned), oldest
+    /// first, at most `limit`.
+    pub async fn said_after(&self, after: i64, until: i64, limit: i64) -> Result<Vec<Stored>, JournalError> {
+        let sql = format!(
+            "{SELECT} WHERE events.seq > ? AND events.seq <= ? AND kind IN ('{JUDGED}', '{ABANDONED}') ORDER BY events.seq LIMIT ?"
+        );
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(&self.embedding_model);
+        let rows = query.bind(after).bind(until).bind(limit).fetch_all(&self.pool).await?;
+        rows.iter().map(|row| self.read(row)).collect()
+    }
+
+    /// How many places between two are empty because compaction took their records out.
+    pub async fn missing(&self, after: i64, until: i64) -> Result<u64, JournalError> {
+        let query = sqlx::query_scalar("SELECT count(*) FROM events WHERE seq > ? AND seq <= ?");
+        let there: i64 = query.bind(after).bind(until).fetch_one(&self.pool).await?;
+        Ok((until - after - there).max(0).unsigned_abs())
     }
 
     async fn select(&self, condition: &str, after_seq: i64, limit: i64) -> Result<Vec<Stored>, JournalError> {

@@ -3,13 +3,13 @@
 use std::{
     ops::Deref,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
 };
 
 use serde::{Deserialize, Serialize};
 use sqlx::{ConnectOptions, Connection};
 use tokio::{
-    sync::{Notify, mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
@@ -49,6 +49,7 @@ pub struct JournalSettings {
 pub struct Journal {
     queue: mpsc::Sender<Append>,
     reader: JournalReader,
+    last_seq: watch::Receiver<i64>,
     closing: CancellationToken,
     // Guards the writer's handle, which the first `close` takes.
     writer: Mutex<Option<Closing>>,
@@ -76,18 +77,19 @@ impl Journal {
         let options = schema::options(path, settings.synchronous);
         let mut connection = options.connect().await.map_err(JournalError::opening(path))?;
         schema::prepare(&mut connection, path).await?;
-        let last_ms: Option<i64> = sqlx::query_scalar("SELECT at_ms FROM events ORDER BY seq DESC LIMIT 1")
+        let last: Option<(i64, i64)> = sqlx::query_as("SELECT seq, at_ms FROM events ORDER BY seq DESC LIMIT 1")
             .fetch_optional(&mut connection)
             .await?;
+        let (last_seq, last_ms) = last.unwrap_or_default();
+        let (moved, last_seq) = watch::channel(last_seq);
         let reader = JournalReader::over(path, &settings.embedding_model).await?;
         let (queue, appends) = mpsc::channel(QUEUE);
         let closing = CancellationToken::new();
-        let wrote = Arc::new(Notify::new());
-        let settler = tokio::spawn(writer::settle(options.clone(), Arc::clone(&wrote), closing.clone()));
-        let writer = writer::Writer::new(options, connection, last_ms.unwrap_or(0), committed, wrote);
+        let settler = tokio::spawn(writer::settle(options.clone(), last_seq.clone(), closing.clone()));
+        let writer = writer::Writer::new(options, connection, last_ms, committed, moved);
         let (unread, nobody_reads) = oneshot::channel();
         let writer = tokio::spawn(writer.run(appends, closing.clone(), nobody_reads));
-        Ok(Self { queue, reader, closing, writer: Mutex::new(Some(Closing { writer, settler, unread })) })
+        Ok(Self { queue, reader, last_seq, closing, writer: Mutex::new(Some(Closing { writer, settler, unread })) })
     }
 
     /// Appends events as one unit and returns what became of each, once durable.
@@ -97,6 +99,11 @@ impl Journal {
         let (done, answer) = oneshot::channel();
         self.queue.send(Append { events, rows, done }).await.map_err(|_| JournalError::Closed)?;
         answer.await.map_err(|_| JournalError::Closed)?
+    }
+
+    /// The place of the last event, as it moves: for whoever follows the journal.
+    pub fn last_place(&self) -> watch::Receiver<i64> {
+        self.last_seq.clone()
     }
 
     /// Stores embeddings of the journal's model beside the tasks' own, as one unit; durable when this returns. For a

@@ -447,7 +447,7 @@ async fn a_clock_that_was_put_back_does_not_turn_the_journals_time_back() {
     queue.send(writer::Append { events, rows, done }).await.unwrap();
     drop(queue);
     let (_, nobody_reads) = tokio::sync::oneshot::channel();
-    let writer = writer::Writer::new(options, connection, tomorrow, committed, Default::default());
+    let writer = writer::Writer::new(options, connection, tomorrow, committed, tokio::sync::watch::channel(0).0);
     writer.run(appends, Default::default(), nobody_reads).await;
     assert!(matches!(answer.await.unwrap().unwrap()[..], [Appended::Stored { .. }]));
     assert_eq!(learner.recv().await.unwrap().at_ms, tomorrow);

@@ -3,16 +3,13 @@
 //! While one group is being flushed the next one gathers, so the flush is shared by all who wait and throughput
 //! grows with load. A group that fails is rolled back whole and each of its callers is told.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, QueryBuilder, Sqlite, SqliteConnection, query_builder::Separated,
     sqlite::SqliteConnectOptions,
 };
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -111,8 +108,8 @@ pub(super) struct Writer {
     last_ms: i64,
     stepped_back: bool,
     committed: mpsc::Sender<Committed>,
-    /// Told of each group.
-    wrote: Arc<Notify>,
+    /// Tells who follows the journal how far it is.
+    last_seq: watch::Sender<i64>,
 }
 
 impl Writer {
@@ -121,9 +118,9 @@ impl Writer {
         connection: SqliteConnection,
         last_ms: i64,
         committed: mpsc::Sender<Committed>,
-        wrote: Arc<Notify>,
+        last_seq: watch::Sender<i64>,
     ) -> Self {
-        Self { options, connection: Some(connection), last_ms, stepped_back: false, committed, wrote }
+        Self { options, connection: Some(connection), last_ms, stepped_back: false, committed, last_seq }
     }
 
     /// Runs until it is told to close, or every sender is gone; what was queued before is still written. Then waits until
@@ -149,7 +146,6 @@ impl Writer {
             }
             let at_ms = self.now();
             let written = write_or_reconnect(&self.options, &mut self.connection, &group, at_ms).await;
-            self.wrote.notify_one();
             for (index, append) in group.drain(..).enumerate() {
                 let answer = match &written {
                     Ok(results) => Ok(results[index].clone()),
@@ -160,6 +156,9 @@ impl Writer {
                 }
                 // A caller that gave up still has its events stored; there is nobody to tell.
                 let _ = append.done.send(answer);
+            }
+            if let Some(last) = written.ok().and_then(|results| last_stored(&results)) {
+                self.last_seq.send_replace(last);
             }
         }
         let Self { options, connection, committed, .. } = self;
@@ -204,13 +203,18 @@ async fn write_or_reconnect(
 
 /// Moves what was committed from the write-ahead log into the file while the writer goes on, which else does it itself and lets
 /// everybody wait for the disk meanwhile. Ends when the journal closes.
-pub(super) async fn settle(options: SqliteConnectOptions, wrote: Arc<Notify>, closing: CancellationToken) {
+pub(super) async fn settle(
+    options: SqliteConnectOptions,
+    mut last_seq: watch::Receiver<i64>,
+    closing: CancellationToken,
+) {
     let mut connection = None;
-    let next = async || {
-        wrote.notified().await;
+    let mut next = async || {
+        let wrote = last_seq.changed().await.is_ok();
         tokio::time::sleep(SETTLE_EVERY).await;
+        wrote
     };
-    while closing.run_until_cancelled(next()).await.is_some() {
+    while closing.run_until_cancelled(next()).await == Some(true) {
         let settled = async {
             let mut open = match connection.take() {
                 Some(open) => open,
@@ -246,6 +250,14 @@ async fn settle_and_close(
         tracing::warn!("another program reads the journal, so its write-ahead log stays: copy both files or none");
     }
     Ok(open.close().await?)
+}
+
+/// The place of the last event of a group that was not there before.
+fn last_stored(results: &[Vec<Appended>]) -> Option<i64> {
+    results.iter().flatten().rev().find_map(|result| match result {
+        Appended::Stored { seq, .. } => Some(*seq),
+        Appended::Duplicate => None,
+    })
 }
 
 async fn hand_on(events: Vec<NewEvent>, results: &[Appended], at_ms: i64, committed: &mpsc::Sender<Committed>) {

@@ -125,6 +125,12 @@ name!(
 );
 
 name!(
+    /// A webhook, such as `billing`.
+    WebhookName, "webhook", 64, "lower-case letters, digits and . _ -", "a-z0-9._-",
+    |c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c)
+);
+
+name!(
     /// What people call an API key, such as `ci` or `team-search laptop`.
     KeyName, "name", 64, "printable ASCII", " -~", |c| c.is_ascii_graphic() || c == ' '
 );

@@ -21,6 +21,7 @@ pub use decision::{Decision, PolicyRef, Probability, Reason, ShadowView, VoterVi
 pub use feedback::{Channel, Feedback, FeedbackSource, Signal, Verdict, VerdictStatus};
 pub use ids::{
     ArmId, Capability, DecisionId, Domain, IdempotencyKey, KeyName, SessionId, TaskId, TenantId, VerifierName,
+    WebhookName,
 };
 pub use kept::Kept;
 pub use key::{KeyChange, KeyHash, KeyId, KeyRecord, KeyRole};

@@ -19,6 +19,7 @@ mod draw;
 mod error;
 mod exact;
 mod feedback;
+mod follow;
 mod judge;
 mod keys;
 mod learner;

@@ -51,6 +51,12 @@ pub enum Metric {
     MemoryBehind,
     /// HTTP answers by route and status.
     HttpRequests,
+    /// Tries to send a webhook's messages, by webhook and by what came of it.
+    WebhookDeliveries,
+    /// Events of the journal that a webhook has not come to yet, by webhook.
+    WebhookBehind,
+    /// Seconds since the event that a webhook sends now, by webhook; 0 when nothing waits.
+    WebhookLagSeconds,
 }
 
 impl Metric {
@@ -79,6 +85,9 @@ impl Metric {
             Self::MemoryEntries => "pointsman_memory_entries",
             Self::MemoryBehind => "pointsman_memory_behind",
             Self::HttpRequests => "pointsman_http_requests_total",
+            Self::WebhookDeliveries => "pointsman_webhook_deliveries_total",
+            Self::WebhookBehind => "pointsman_webhook_behind",
+            Self::WebhookLagSeconds => "pointsman_webhook_lag_seconds",
         }
     }
 }

@@ -51,6 +51,7 @@ use crate::{round::OnError, telemetry::RoundEvent};
         (name = "policies", description = "Which policy decides, and which is on trial"),
         (name = "verifiers", description = "Who judges answers"),
         (name = "keys", description = "API keys and tenants"),
+        (name = "webhooks", description = "Who is told of what was finished"),
         (name = "operations", description = "What operators' tools ask for")
     )
 )]

@@ -143,6 +143,7 @@ pub(in crate::api) const TABLE: &[(&str, &[u16], &str)] = &[
     ("unknown-card", &[404], "there is no such policy card"),
     ("unknown-verifier", &[404], "there is no such verifier"),
     ("unknown-key", &[404], "there is no such key"),
+    ("unknown-webhook", &[404], "there is no such webhook"),
     ("unknown-model", &[404], "the model is neither `auto`, `auto:DOMAIN` nor an arm"),
     ("no-such-route", &[404], "there is no such route"),
     ("no-metrics", &[404], "this process records no metrics"),

@@ -74,7 +74,7 @@ impl Checker<'_> {
         }
         TenantSettings {
             reward: raw.reward.or(reward).unwrap_or_default(),
-            domains: raw.domains.map(|names| self.tenant_domains(&format!("{key}.domains"), names, domains)),
+            domains: raw.domains.map(|names| self.domain_names(&format!("{key}.domains"), names, domains)),
             arms: raw.arms.map(|names| self.tenant_arms(&format!("{key}.arms"), names)),
             requests_per_minute: raw.requests_per_minute,
             usd_per_day: raw.usd_per_day,
@@ -83,7 +83,7 @@ impl Checker<'_> {
         }
     }
 
-    fn tenant_domains(
+    pub(super) fn domain_names(
         &mut self,
         key: &str,
         names: Vec<String>,
