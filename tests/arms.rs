@@ -65,12 +65,13 @@ async fn arms_that_cannot_be_are_refused_with_the_key_that_is_wrong() {
             json!({"id": "x", "kind": "openai", "base_url": "http://x/v1", "model": "m", "api_key_env": "NOT_SET"}),
             "NOT_SET",
         ),
-        (json!([1]), "table"),
     ] {
         let (status, problem) = served.post("/v1/arms", &arm).await;
         assert_eq!(status, 422, "{problem}");
         assert!(problem["detail"].as_str().unwrap().contains(word), "{problem}");
     }
+    let (status, problem) = served.post("/v1/arms", &json!([1])).await;
+    assert!(status == 400 && problem["detail"].as_str().unwrap().contains("an object"), "{problem}");
     assert_eq!(patch(&served, "good", json!({})).await.0, 422);
     assert_eq!(patch(&served, "good", json!({"input_usd_per_1m": -1.0})).await.0, 422);
     assert_eq!(patch(&served, "nobody", json!({"enabled": false})).await.0, 422);

@@ -91,7 +91,7 @@ async fn an_unknown_order_is_refused() {
     let served = Served::new(CONFIG);
     let (status, problem) = served.post_bytes("/v1/tasks/stream?order=random", "").await;
     assert_eq!(status, 400);
-    assert!(problem["detail"].as_str().unwrap().contains("order=input|finished"), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("`finished` or `input`"), "{problem}");
     assert!(served.stream("", "").await.is_empty());
 }
 
