@@ -146,7 +146,7 @@ impl Router {
                         Ok(stream) => {
                             let (arm, _replacing) = (arm.clone(), replacing);
                             let running = Running { decided, hold, arm, stream, run, _replacing, started, span };
-                            return Ok(Started::Running(running));
+                            return Ok(Started::Running(Box::new(running)));
                         }
                         Err(failure) => not_begun(&decided, chat, arm, failure, started, &span),
                     }
@@ -189,7 +189,7 @@ fn not_begun(
 }
 
 enum Started<'a> {
-    Running(Running<'a>),
+    Running(Box<Running<'a>>),
     Known(Streamed),
 }
 

@@ -72,9 +72,12 @@ macro_rules! problems {
 }
 pub(in crate::api) use problems;
 
+/// A problem's name, the statuses that it comes with, and when it comes.
+type Row = (&'static str, &'static [u16], &'static str);
+
 /// One response for each status that the problems come with.
 pub(in crate::api) fn responses(form: Form, names: &[&str]) -> BTreeMap<String, RefOr<Response>> {
-    let mut by_status: BTreeMap<u16, Vec<&(&str, &[u16], &str)>> = BTreeMap::new();
+    let mut by_status: BTreeMap<u16, Vec<&Row>> = BTreeMap::new();
     for problem in TABLE.iter().filter(|(name, ..)| names.contains(name)) {
         // Chats are refused in the words of their protocols, which know no 422.
         for status in problem
@@ -121,7 +124,7 @@ fn header(schema: Schema, description: &str) -> Header {
 }
 
 /// Name, statuses, and when.
-pub(in crate::api) const TABLE: &[(&str, &[u16], &str)] = &[
+pub(in crate::api) const TABLE: &[Row] = &[
     ("invalid-json", &[400], "the body is not the JSON expected"),
     ("invalid-utf8", &[400], "the text is not UTF-8"),
     ("invalid-query", &[400], "a query parameter is missing, unknown or not of its kind"),
