@@ -78,8 +78,8 @@ async fn receivers_get_signed_messages_in_journal_order_and_only_what_they_are_t
     let served = served(&config);
     let task = |n: u64| {
         let mut task = sum(n, 2 * n);
-        task["tenant"] = json!(if n % 3 == 0 { "acme" } else { "other" });
-        if n % 4 == 0 {
+        task["tenant"] = json!(if n.is_multiple_of(3) { "acme" } else { "other" });
+        if n.is_multiple_of(4) {
             task["domain"] = json!("text");
         }
         task

@@ -120,15 +120,13 @@ impl Receiver {
     }
 }
 
-fn answer(reply: Reply) -> impl Future<Output = Response> {
-    async move {
-        match reply {
-            Reply::Status(status) => StatusCode::from_u16(status).unwrap().into_response(),
-            Reply::Later(status, seconds) => {
-                (StatusCode::from_u16(status).unwrap(), [(header::RETRY_AFTER, seconds)], "not now").into_response()
-            }
-            Reply::To(place) => (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, place)]).into_response(),
-            Reply::Never => std::future::pending().await,
+async fn answer(reply: Reply) -> Response {
+    match reply {
+        Reply::Status(status) => StatusCode::from_u16(status).unwrap().into_response(),
+        Reply::Later(status, seconds) => {
+            (StatusCode::from_u16(status).unwrap(), [(header::RETRY_AFTER, seconds)], "not now").into_response()
         }
+        Reply::To(place) => (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, place)]).into_response(),
+        Reply::Never => std::future::pending().await,
     }
 }
