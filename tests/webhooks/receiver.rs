@@ -1,7 +1,6 @@
 //! A receiver of webhooks on loopback, which answers as it is told.
 
 use std::{
-    future::Future,
     sync::{Arc, Mutex},
     time::Duration,
 };
