@@ -35,11 +35,11 @@ pub(super) struct TaskRequest {
     /// The kind of work; found by likeness when absent.
     #[serde(default)]
     domain: Option<Domain>,
-    /// What is asked, at most 1 MiB; or send `messages`.
+    /// What is asked, at most 4 MiB; or send `messages`.
     #[serde(default)]
-    #[schema(min_length = 1, max_length = 1_048_576, pattern = r"\S")]
+    #[schema(min_length = 1, max_length = 4_194_304, pattern = r"\S")]
     prompt: Option<String>,
-    /// A chat in place of a prompt, at most 1 MiB in all.
+    /// A chat in place of a prompt, at most 4 MiB in all.
     #[serde(default)]
     #[schema(value_type = Option<Vec<Message>>, min_items = 1)]
     messages: Option<Vec<Object<Message>>>,

@@ -20,7 +20,7 @@ use super::{
     request::{Body, Object, Parameters, Segments},
 };
 use crate::{
-    round::{Domain, Invalid, Metadata, OnError, Task, TaskId, VerifierName, VerifierPatch},
+    round::{Domain, Metadata, OnError, Task, TaskId, VerifierName, VerifierPatch, VerifierSettings},
     router::{COMPONENT_BYTES_MAX, Judgement, NewComponent, SetKey, SetReport, VerifierReport},
 };
 
@@ -291,8 +291,8 @@ impl UploadQuery {
         };
         let config = self.config.as_ref().map(read).transpose()?;
         // A body may state another one, and then nothing else would look at this.
-        if self.weight.is_some_and(|weight| !(weight > 0.0 && weight <= 1_000.0)) {
-            return Err(Invalid::new("weight", "must be above 0 and at most 1000").into());
+        if let Some(weight) = self.weight {
+            VerifierSettings::of_weight(weight).validate()?;
         }
         Ok(VerifierPatch { weight: self.weight, gate: self.gate, on_error: self.on_error, config })
     }
