@@ -207,6 +207,25 @@ async fn a_client_of_the_workers_protocol_gets_its_bytes() {
 }
 
 #[tokio::test]
+async fn an_answer_is_verified_after_it_is_sent_unless_its_score_is_asked_for() {
+    let served = served(&[("m", "openai")]).await;
+    let body = chat("auto:math");
+    let (_, headers, _) = ask(&served, "/v1/chat/completions", &body, &[("x-pointsman-explain", "true")]).await;
+    let scored = named(&headers, "x-pointsman-score").to_owned();
+    let key = [("idempotency-key", "once")];
+    let (status, first, _) = ask(&served, "/v1/chat/completions", &body, &key).await;
+    assert_eq!((status, first.get("x-pointsman-score")), (200, None), "nobody waited for it");
+    // At once, whether or not the verifiers have spoken.
+    let (status, again, text) = ask(&served, "/v1/chat/completions", &body, &key).await;
+    assert_eq!((status, named(&again, "x-pointsman-repeated")), (200, "true"), "{text}");
+    assert_eq!(named(&again, "x-pointsman-decision"), named(&first, "x-pointsman-decision"));
+    served.learnt(2).await;
+    let why = served.get(&format!("/v1/decisions/{}", named(&first, "x-pointsman-decision"))).await.1;
+    assert_eq!(why["feedback"][0]["source"], "verifier", "{why}");
+    assert_eq!(why["feedback"][0]["score"].to_string(), format!("{scored}.0"), "{why}");
+}
+
+#[tokio::test]
 async fn clients_and_workers_of_different_protocols_understand_each_other() {
     let served = served(&[("m", "openai"), ("c", "anthropic")]).await;
     let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();

@@ -104,18 +104,18 @@ async fn run(state: &ApiState, caller: &Caller, protocol: Protocol, request: Req
             Streamed::Failed(round) => failed(protocol, *round, explain),
         });
     }
-    let round = state.router.chat(task, chat).await?;
-    if round.round.outcome.status == OutcomeStatus::Failed {
+    let round = state.router.chat(task, chat, explain).await?;
+    if round.outcome.status == OutcomeStatus::Failed {
         return Ok(failed(protocol, round, explain));
     }
-    let ChatRound { round, body, .. } = round;
+    let ChatRound { decided: by, outcome, score, repeated, body, .. } = round;
     let mut response = ([(header::CONTENT_TYPE, "application/json")], body).into_response();
-    decided(&round.decided, explain, response.headers_mut());
-    set(response.headers_mut(), "x-pointsman-cost-usd", &round.outcome.cost_usd.to_string());
-    if let Some(score) = round.feedback.score {
+    decided(&by, explain, response.headers_mut());
+    set(response.headers_mut(), "x-pointsman-cost-usd", &outcome.cost_usd.to_string());
+    if let Some(score) = score {
         set(response.headers_mut(), "x-pointsman-score", &score.get().to_string());
     }
-    if round.repeated {
+    if repeated {
         set(response.headers_mut(), "x-pointsman-repeated", "true");
     }
     Ok(response)
@@ -247,10 +247,9 @@ fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
 
 /// No worker answered. A request that the worker itself refused is the client's to mend, with the worker's own words.
 fn failed(protocol: Protocol, round: ChatRound, explain: bool) -> Response {
-    let ChatRound { round, failure, .. } = round;
-    let arm = &round.decided.decision.arm;
-    let why = round
-        .outcome
+    let ChatRound { decided: by, outcome, failure, .. } = round;
+    let arm = &by.decision.arm;
+    let why = outcome
         .calls
         .iter()
         .rev()
@@ -273,7 +272,7 @@ fn failed(protocol: Protocol, round: ChatRound, explain: bool) -> Response {
     };
     let body = error_body(protocol, kind, &format!("arm {arm} gave no answer: {why}"));
     let mut response = (status, [(header::CONTENT_TYPE, "application/json")], body).into_response();
-    decided(&round.decided, explain, response.headers_mut());
+    decided(&by, explain, response.headers_mut());
     response
 }
 

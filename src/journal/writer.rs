@@ -329,13 +329,12 @@ async fn insert_chunk(
     }
     let mut query = QueryBuilder::new(INSERT);
     query.push_values(rows, |mut values, row| row.bind(&mut values, at_ms, row.lesson.as_deref()));
-    query.push(" RETURNING seq");
-    let inserted: Result<Vec<i64>, sqlx::Error> = query.build_query_scalar().fetch_all(connection).await;
-    match inserted {
-        Ok(mut seqs) => {
-            // Places are given in the order of the rows; SQLite does not promise to return them in it.
-            seqs.sort_unstable();
-            Ok(Some(seqs))
+    // Not `RETURNING`: each row that comes back wakes this task once more.
+    match query.build().execute(connection).await {
+        Ok(done) => {
+            // A statement has the file to itself, so the places of its rows follow each other.
+            let last = done.last_insert_rowid();
+            Ok(Some((last - done.rows_affected().cast_signed() + 1..=last).collect()))
         }
         Err(sqlx::Error::Database(error)) if error.is_unique_violation() => Ok(None),
         Err(error) => Err(error.into()),

@@ -1,32 +1,33 @@
 //! The embedded ring's vectors in RAM, as one matrix, with what a hit tells: recall reads neither disk nor JSON.
 //!
-//! What bounds a scan is reading the matrix, so queries that wait together share one pass over it. The pass adds in the
-//! order that suits the processor, and its scores only choose: whatever could be among the best is scored again by
-//! [`Embedding::cosine`], so an answer is the same bits whatever the processor and whoever asks at the same time.
+//! What bounds a scan is reading the matrix, so a pass reads it in 16 bits a number, and queries that wait together share the pass.
+//! Its scores only choose: whatever could be among the best is scored again by [`Embedding::cosine`], so an answer is the
+//! same bits whoever asks at the same time.
 //!
-//! Why nothing is missed: a sum of n products of two vectors of unit length, in any order and with or without fused
-//! steps, is off by at most n u / (1 - n u) with u = 2^-24 (Higham, Accuracy and Stability of Numerical Algorithms, 2002,
-//! section 3.1). Two such sums differ by at most [`off_by_max`]. Where k rows have a score of `s` or more in the pass, their
-//! cosine is at least `s - off_by_max`, so a row below `s - 2 off_by_max` cannot be one of the k.
+//! Why nothing is missed: with numbers rounded to multiples of 1/S a vector of n numbers is off by at most r = sqrt(n) / 2S,
+//! so the product of two of unit length is off by at most 2r + r^2, by Cauchy's and Schwarz's inequality, and so small that its sum
+//! fits 32 bits, in any order of adding. A cosine, a sum of n products, is off by at most n u / (1 - n u) with u = 2^-24 (Higham,
+//! Accuracy and Stability of Numerical Algorithms, 2002, section 3.1). Both together are at most [`off_by_max`]. Where k rows have a
+//! score of `s` or more in the pass, their cosine is at least `s - off_by_max`, so a row below `s - 2 off_by_max` cannot be
+//! one of the k.
 
-use ndarray::{Array2, ArrayView2};
+use multiversion::multiversion;
 
 use super::{Entry, MemoryError};
 use crate::round::{Embedding, Neighbour, TaskId, TriedArm};
 
 /// Rows that stay in the processor's cache while all queries are scored against them.
 const BLOCK: usize = 64;
-/// From so many queries on a product of matrices is quicker than one of vectors after the other; rows of one such product.
-const MANY: usize = 8;
-const ROWS: usize = 1_024;
-/// Sums side by side.
-const LANES: usize = 16;
+/// What 1 is in the pass: the largest number of 16 bits.
+const ONE: f32 = 32_767.0;
 
 /// A ring of vectors; slot `seq % cap` holds entry `seq`.
 pub(super) struct Ring {
     cap: u64,
     dimension: usize,
     vectors: Vec<f32>,
+    /// The same as the pass reads it.
+    rounded: Vec<i16>,
     rows: Vec<Option<Row>>,
 }
 
@@ -40,7 +41,7 @@ struct Row {
 impl Ring {
     /// An empty ring of `cap` slots, at least one.
     pub fn new(cap: u64, dimension: usize) -> Self {
-        Self { cap, dimension, vectors: vec![], rows: vec![] }
+        Self { cap, dimension, vectors: vec![], rounded: vec![], rows: vec![] }
     }
 
     /// Takes an entry into its slot, unless that holds a newer one. Its embedding is of the ring's dimension.
@@ -51,7 +52,9 @@ impl Ring {
         }
         if self.rows[slot].as_ref().is_none_or(|held| held.seq <= seq) {
             let place = slot * self.dimension;
-            self.vectors[place..place + self.dimension].copy_from_slice(entry.embedding.as_slice());
+            let (vector, place) = (entry.embedding.as_slice(), place..place + self.dimension);
+            self.vectors[place.clone()].copy_from_slice(vector);
+            self.rounded[place].copy_from_slice(&rounded(vector));
             self.rows[slot] = Some(Row { seq, task_id: entry.task_id.clone(), outcomes: entry.outcomes.clone() });
         }
         Ok(())
@@ -63,46 +66,30 @@ impl Ring {
             let room = usize::try_from(self.cap).unwrap_or(usize::MAX).min(slots.saturating_mul(2)).max(slots);
             self.rows.reserve_exact(room - self.rows.len());
             self.vectors.reserve_exact(room * self.dimension - self.vectors.len());
+            self.rounded.reserve_exact(room * self.dimension - self.rounded.len());
         }
         self.rows.resize_with(slots, || None);
-        // No number, so that the score of an empty slot is none and is never among the best.
-        self.vectors.resize(slots * self.dimension, f32::NAN);
+        self.vectors.resize(slots * self.dimension, 0.0);
+        self.rounded.resize(slots * self.dimension, 0);
     }
 
     /// The answers to some queries, each of the ring's dimension, in their order.
     pub fn query(&self, embeddings: &[Embedding], k: usize, min_similarity: f32) -> Vec<Vec<Neighbour>> {
         let off_by = off_by_max(self.dimension);
         let mut best: Vec<Best> = embeddings.iter().map(|_| Best::new(k, min_similarity, off_by)).collect();
-        if embeddings.len() < MANY {
-            self.score_each(embeddings, &mut best);
-        } else {
-            self.score_together(embeddings, &mut best);
+        let asked: Vec<Vec<i16>> = embeddings.iter().map(|embedding| rounded(embedding.as_slice())).collect();
+        let mut scores = [0; BLOCK];
+        let blocks = self.rounded.chunks(BLOCK * self.dimension).zip(self.rows.chunks(BLOCK));
+        for (first, (vectors, rows)) in (0..).step_by(BLOCK).zip(blocks) {
+            for (asked, best) in asked.iter().zip(best.iter_mut()) {
+                let scores = &mut scores[..rows.len()];
+                products(vectors, asked, scores);
+                for (slot, (score, row)) in (first..).zip(scores.iter().zip(rows)) {
+                    best.offer(*score as f32 / (ONE * ONE), slot, row);
+                }
+            }
         }
         embeddings.iter().zip(best).map(|(embedding, best)| self.exactly(embedding, best, k, min_similarity)).collect()
-    }
-
-    fn score_each(&self, embeddings: &[Embedding], best: &mut [Best]) {
-        for (first, rows) in (0..).step_by(BLOCK).zip(self.vectors.chunks(BLOCK * self.dimension)) {
-            for (embedding, best) in embeddings.iter().zip(best.iter_mut()) {
-                for (slot, row) in (first..).zip(rows.chunks_exact(self.dimension)) {
-                    best.offer(product(row, embedding.as_slice()), slot);
-                }
-            }
-        }
-    }
-
-    fn score_together(&self, embeddings: &[Embedding], best: &mut [Best]) {
-        let queries = embeddings.iter().flat_map(Embedding::as_slice).copied().collect();
-        let queries = Array2::from_shape_vec((embeddings.len(), self.dimension), queries).expect("all are that long");
-        for (first, rows) in (0..).step_by(ROWS).zip(self.vectors.chunks(ROWS * self.dimension)) {
-            let rows = ArrayView2::from_shape((rows.len() / self.dimension, self.dimension), rows);
-            let scores = queries.dot(&rows.expect("a block is whole rows").t());
-            for (scores, best) in scores.rows().into_iter().zip(best.iter_mut()) {
-                for (slot, score) in (first..).zip(scores) {
-                    best.offer(*score, slot);
-                }
-            }
-        }
     }
 
     /// The best of the chosen rows, by their cosine.
@@ -133,10 +120,15 @@ impl Row {
     }
 }
 
-/// How far a score of the pass and a cosine are apart at most. Lengths may be off by 1e-5 each, for which the second part is
-/// more than enough; it also keeps scores that only rounding puts above 1, where a cosine ends, together.
+/// A vector as the pass reads it.
+fn rounded(vector: &[f32]) -> Vec<i16> {
+    vector.iter().map(|x| (x * ONE).round() as i16).collect()
+}
+
+/// How far a score of the pass and a cosine are apart at most. Lengths may be off by 1e-5 each, and a score is a number of 24 bits;
+/// the parts added to both bounds are more than enough for that, and for cosines that would be above 1, where they end.
 fn off_by_max(dimension: usize) -> f32 {
-    (dimension + 256) as f32 * f32::EPSILON
+    1.1 * (dimension as f32).sqrt() / ONE + (dimension + 256) as f32 * f32::EPSILON
 }
 
 /// The rows that may be among the best `k` for one query.
@@ -156,8 +148,8 @@ impl Best {
         Self { k, off_by, floor, found: vec![], full: 4 * k }
     }
 
-    fn offer(&mut self, score: f32, slot: usize) {
-        if score >= self.floor {
+    fn offer(&mut self, score: f32, slot: usize, row: &Option<Row>) {
+        if score >= self.floor && row.is_some() {
             self.found.push((score, slot));
             if self.found.len() >= self.full {
                 self.raise();
@@ -175,23 +167,12 @@ impl Best {
     }
 }
 
-/// The product of two vectors of one length, added in an order that the compiler makes wide.
-fn product(ours: &[f32], theirs: &[f32]) -> f32 {
-    let ((ours, our_rest), (theirs, their_rest)) = (ours.as_chunks::<LANES>(), theirs.as_chunks::<LANES>());
-    let mut lanes = [0.0_f32; LANES];
-    for (ours, theirs) in ours.iter().zip(theirs) {
-        for (lane, (a, b)) in lanes.iter_mut().zip(ours.iter().zip(theirs)) {
-            *lane += a * b;
-        }
+/// The products of rows with one vector, by instructions as wide as the processor has.
+#[multiversion(targets("x86_64+avx2"))]
+fn products(rows: &[i16], theirs: &[i16], scores: &mut [i32]) {
+    for (score, ours) in scores.iter_mut().zip(rows.chunks_exact(theirs.len())) {
+        *score = ours.iter().zip(theirs).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
     }
-    let mut width = LANES / 2;
-    while width > 0 {
-        for lane in 0..width {
-            lanes[lane] += lanes[lane + width];
-        }
-        width /= 2;
-    }
-    lanes[0] + our_rest.iter().zip(their_rest).map(|(a, b)| a * b).sum::<f32>()
 }
 
 #[cfg(test)]

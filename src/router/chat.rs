@@ -1,8 +1,9 @@
 //! Chats: tasks that bring the client's own request along and whose answers go back in its protocol.
 //!
 //! A streamed answer reaches the client as the worker writes it, but for its last frames: those are held back until the
-//! outcome is durable, so that a client that saw the end never sees it undone. Verification runs after that. Until the first
-//! content a worker that fails is replaced; afterwards its answer breaks off with the protocol's own error, and is a failure.
+//! outcome is durable, as a whole answer is, so that a client that saw the end never sees it undone. Verification runs after
+//! that: no client waits for it that does not ask for its score. Until the first content a worker that fails is replaced;
+//! afterwards its answer breaks off with the protocol's own error, and is a failure.
 
 use std::{
     sync::Arc,
@@ -14,21 +15,20 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{Instrument, Span};
 
 use super::{
-    Claim, Explanation, Round, Router, RouterError,
+    Claim, Explanation, Router, RouterError,
     running::Run,
-    turn::{Attempt, Known, settle},
+    turn::{Attempt, Known, Verdict},
 };
 use crate::{
-    access::{Hold, nano_usd},
+    access::{Admission, Hold},
     arms::{
         Arm,
         worker::{Ask, Reply, ReplyStream, WorkerError, Written, WrittenStream, written},
     },
     chat::{Answer, ChatRequest, ErrorKind, ToolCall, Usage, error_frame},
-    journal::{Decided, Event, NewEvent, now_ms},
+    journal::Decided,
     modes::{self, Ran},
-    round::{Feedback, Outcome, OutcomeStatus, Task},
-    telemetry::{Stage, observe_stage},
+    round::{Feedback, Outcome, OutcomeStatus, Score, Task},
 };
 
 /// Pieces of an answer that may wait for a slow client.
@@ -39,8 +39,14 @@ const CLIENT_STALL: Duration = Duration::from_secs(120);
 /// A chat's whole answer.
 #[derive(Debug, Clone)]
 pub struct ChatRound {
-    /// The round.
-    pub round: Round,
+    /// What was decided.
+    pub decided: Arc<Decided>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// What verifiers say of it, where it was waited for and they could say.
+    pub score: Option<Score>,
+    /// An earlier request had it done.
+    pub repeated: bool,
     /// The answer in the client's protocol; empty where there is none.
     pub body: Bytes,
     /// Why there is none.
@@ -66,21 +72,59 @@ pub enum Streamed {
 }
 
 impl Router {
-    /// Runs a chat through the whole loop, as [`Router::run`] does a task.
-    pub async fn chat(self: &Arc<Self>, task: Task, chat: Arc<ChatRequest>) -> Result<ChatRound, RouterError> {
+    /// Runs a chat through the whole loop, as [`Router::run`] does a task. Returns once the answer is durable; it is verified after
+    /// that, or, where the caller asks for the score, before.
+    pub async fn chat(
+        self: &Arc<Self>,
+        task: Task,
+        chat: Arc<ChatRequest>,
+        scored: bool,
+    ) -> Result<ChatRound, RouterError> {
         let admission = self.tenants.admit(task.tenant.as_ref())?;
+        let (answer, answered) = oneshot::channel();
         let router = Arc::clone(self);
-        let chatted = async move {
-            let _admission = admission;
-            let Attempt { round, failure, body } = router.turn(task, Some(&chat)).await?;
-            let body = match (&failure, round.outcome.status) {
-                (None, OutcomeStatus::Done) if body.is_empty() => again(&chat, &round)?,
-                _ => body,
-            };
-            Ok(ChatRound { round, body, failure })
+        let chatted = async move { router.whole_turn(task, &chat, scored, admission, answer).await };
+        self.rounds.spawn(chatted.in_current_span());
+        answered.await.map_err(|_| RouterError::Internal("the round panicked".into()))?
+    }
+
+    async fn whole_turn(
+        self: &Arc<Self>,
+        task: Task,
+        chat: &ChatRequest,
+        scored: bool,
+        admission: Admission,
+        answer: oneshot::Sender<Result<ChatRound, RouterError>>,
+    ) {
+        let ran = async {
+            let mut attempt = self.turn(task, Some(chat)).await?;
+            if attempt.failure.is_none() && attempt.outcome.status == OutcomeStatus::Done && attempt.body.is_empty() {
+                attempt.body = again(chat, &attempt.decided, &attempt.outcome)?;
+            }
+            Ok(attempt)
         };
-        let round = self.rounds.spawn(chatted.in_current_span());
-        round.await.map_err(|error| RouterError::Internal(format!("the round panicked: {error}")))?
+        let Attempt { decided, outcome, verdict, repeated, failure, body } = match ran.await {
+            Ok(attempt) => attempt,
+            Err(error) => return drop(answer.send(Err(error))),
+        };
+        let (by, of) = (Arc::clone(&decided), outcome.clone());
+        let told = |score| ChatRound { decided: by, outcome: of, score, repeated, body, failure };
+        // The place is for the worker's time: a client that has its answer may ask again.
+        drop(admission);
+        match verdict {
+            Verdict::Given(feedback) => drop(answer.send(Ok(told(feedback.score)))),
+            Verdict::UnderWay => drop(answer.send(Ok(told(None)))),
+            Verdict::Due(run) if scored => {
+                let verified = self.verify_ran(&decided, &run, &outcome).await;
+                drop(answer.send(verified.map(|feedback| told(feedback.score))));
+            }
+            Verdict::Due(run) => {
+                drop(answer.send(Ok(told(None))));
+                if let Err(error) = self.verify_ran(&decided, &run, &outcome).await {
+                    tracing::error!(%error, decision = %decided.decision.id, "an answer that its client has got has no verdict");
+                }
+            }
+        }
     }
 
     /// Runs a chat whose answer is streamed. Returns once there is something to see, or no worker answered.
@@ -88,17 +132,14 @@ impl Router {
         let admission = self.tenants.admit(task.tenant.as_ref())?;
         let (begin, begun) = oneshot::channel();
         let router = Arc::clone(self);
-        let streamed = async move {
-            let _admission = admission;
-            router.stream_turn(task, &chat, begin).await;
-        };
+        let streamed = async move { router.stream_turn(task, &chat, begin, admission).await };
         self.rounds.spawn(streamed.in_current_span());
         begun.await.map_err(|_| RouterError::Internal("the round panicked".into()))?
     }
 
-    async fn stream_turn(self: &Arc<Self>, task: Task, chat: &ChatRequest, begin: Begin) {
+    async fn stream_turn(self: &Arc<Self>, task: Task, chat: &ChatRequest, begin: Begin, admission: Admission) {
         match self.stream_begun(task, chat).await {
-            Ok(Started::Running(running)) => running.go_on(self, chat, begin).await,
+            Ok(Started::Running(running)) => running.go_on(self, chat, begin, admission).await,
             Ok(Started::Known(streamed)) => drop(begin.send(Ok(streamed))),
             Err(error) => drop(begin.send(Err(error))),
         }
@@ -111,7 +152,7 @@ impl Router {
         let (decided, hold, early, repeated) = match self.claim(task).await? {
             Claim::Fresh(decided, hold) => (decided, hold, vec![], false),
             Claim::Repeat(explanation) => match self.known(self.last_of(*explanation).await?).await? {
-                Known::Round(round) => return replayed(chat, *round).map(Started::Known),
+                Known::Done(decided, outcome, _) => return replayed(chat, decided, *outcome).map(Started::Known),
                 Known::CutOff(cut_off) => {
                     let Explanation { decided, early, .. } = *cut_off;
                     let hold = self.hold_again(&decided)?;
@@ -157,9 +198,8 @@ impl Router {
             match self.instead(&attempt, &mut failed).await {
                 Some((next, put_aside)) => (decided, hold, early) = (next, put_aside, vec![]),
                 None => {
-                    let Attempt { round, failure, body } = attempt;
-                    let failed = Box::new(ChatRound { round, body, failure });
-                    return Ok(Started::Known(Streamed::Failed(failed)));
+                    let Attempt { decided, outcome, failure, .. } = attempt;
+                    return Ok(Started::Known(not_answered(decided, outcome, repeated, failure)));
                 }
             }
         }
@@ -207,14 +247,14 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    async fn go_on(mut self, router: &Arc<Router>, chat: &ChatRequest, begin: Begin) {
+    async fn go_on(mut self, router: &Arc<Router>, chat: &ChatRequest, begin: Begin, admission: Admission) {
         let (frames, received) = mpsc::channel(AHEAD);
         let streamed = Streamed::Begun(ChatStream { decided: Arc::clone(&self.decided), frames: received });
         // A client that left before the first byte is noticed when it is sent.
         drop(begin.send(Ok(streamed)));
         let failure = pump(self.stream.as_mut(), &frames).await.err();
         let protocol = chat.protocol();
-        match self.close(router, chat, failure, &frames).await {
+        match self.close(router, chat, failure, &frames, admission).await {
             Ok(None) => {}
             Ok(Some(failure)) => {
                 let _ = frames.send(error_frame(protocol, ErrorKind::Server, &failure.to_string())).await;
@@ -233,6 +273,7 @@ impl Running<'_> {
         chat: &ChatRequest,
         failure: Option<WorkerError>,
         frames: &mpsc::Sender<Bytes>,
+        admission: Admission,
     ) -> Result<Option<WorkerError>, RouterError> {
         let Self { decided, hold, arm, mut stream, run, started, span, .. } = self;
         let latency_ms = started.elapsed().as_secs_f64() * 1e3;
@@ -246,13 +287,8 @@ impl Running<'_> {
             router.close_run(&decided, hold, run, ran, false, started).await?;
             return Ok(failure);
         }
-        router.health.note(&arm.id, None, now_ms());
-        observe_stage(Stage::Run, started.elapsed());
-        let ran = std::iter::once(Event::Ran { outcome: outcome.clone() });
-        let events = ran.chain(router.spent(&decided, nano_usd(outcome.cost_usd)));
-        let appended = router.append(events.map(|event| NewEvent::of(&decided, event)).collect()).await;
-        settle(hold, outcome.cost_usd, &appended);
-        appended?;
+        router.store_ran(&decided, hold, &outcome, started).await?;
+        drop(admission);
         // A client that left by now has all but the end.
         let _ = frames.send(stream.last()).await;
         router.verify_ran(&decided, &run, &outcome).await?;
@@ -276,34 +312,32 @@ async fn pump(stream: &mut dyn ReplyStream, frames: &mpsc::Sender<Bytes>) -> Res
 }
 
 /// What a client was told before, in its protocol.
-fn again(chat: &ChatRequest, round: &Round) -> Result<Bytes, RouterError> {
-    let said = said(&round.outcome);
-    let id = round.decided.decision.id.to_string();
-    let about = Written {
-        id: &id,
-        model: round.decided.decision.arm.as_str(),
-        created_s: round.decided.decision.id.created_s(),
-    };
-    written(chat, about, &said).map_err(|error| RouterError::Internal(error.to_string()))
+fn again(chat: &ChatRequest, decided: &Decided, outcome: &Outcome) -> Result<Bytes, RouterError> {
+    let id = decided.decision.id.to_string();
+    written(chat, about(&id, decided), &said(outcome)).map_err(|error| RouterError::Internal(error.to_string()))
 }
 
-fn replayed(chat: &ChatRequest, round: Round) -> Result<Streamed, RouterError> {
-    if round.outcome.status == OutcomeStatus::Failed {
-        return Ok(Streamed::Failed(Box::new(ChatRound { round, body: Bytes::new(), failure: None })));
+fn replayed(chat: &ChatRequest, decided: Arc<Decided>, outcome: Outcome) -> Result<Streamed, RouterError> {
+    if outcome.status == OutcomeStatus::Failed {
+        return Ok(not_answered(decided, outcome, true, None));
     }
-    let id = round.decided.decision.id.to_string();
-    let about = Written {
-        id: &id,
-        model: round.decided.decision.arm.as_str(),
-        created_s: round.decided.decision.id.created_s(),
-    };
-    let reply = Reply { said: said(&round.outcome), cost_usd: Some(round.outcome.cost_usd), body: Bytes::new() };
-    let stream = WrittenStream::new(chat, about, reply);
+    let id = decided.decision.id.to_string();
+    let reply = Reply { said: said(&outcome), cost_usd: Some(outcome.cost_usd), body: Bytes::new() };
+    let stream = WrittenStream::new(chat, about(&id, &decided), reply);
     let frames = stream.map_err(|error| RouterError::Internal(error.to_string()))?.into_frames();
     let (send, received) = mpsc::channel(1);
     // There is room for one.
     let _ = send.try_send(frames);
-    Ok(Streamed::Begun(ChatStream { decided: round.decided, frames: received }))
+    Ok(Streamed::Begun(ChatStream { decided, frames: received }))
+}
+
+fn not_answered(decided: Arc<Decided>, outcome: Outcome, repeated: bool, failure: Option<WorkerError>) -> Streamed {
+    let body = Bytes::new();
+    Streamed::Failed(Box::new(ChatRound { decided, outcome, score: None, repeated, body, failure }))
+}
+
+fn about<'a>(id: &'a str, decided: &'a Decided) -> Written<'a> {
+    Written { id, model: decided.decision.arm.as_str(), created_s: decided.decision.id.created_s() }
 }
 
 /// What the journal holds of an answer.

@@ -26,20 +26,44 @@ use crate::{
 /// Verification follows an answer at once, so what a crash cut off is among the last events.
 const CUT_OFF_WITHIN: i64 = 10_000;
 
-/// A round, and what its caller is told beside it.
-#[derive(Debug, Clone)]
-pub(super) struct Attempt {
-    pub round: Round,
+/// What a task's run came to.
+pub(super) struct Attempt<'a> {
+    pub decided: Arc<Decided>,
+    pub outcome: Outcome,
+    pub verdict: Verdict<'a>,
+    /// An earlier request had it done.
+    pub repeated: bool,
     /// Why there is no answer.
     pub failure: Option<WorkerError>,
     /// The answer in the client's protocol, where it speaks one and the worker answered just now.
     pub body: Bytes,
 }
 
+/// What verifiers say of an answer.
+pub(super) enum Verdict<'a> {
+    /// They were asked.
+    Given(Box<Feedback>),
+    /// The caller has them asked, once its client has the answer.
+    Due(Run<'a>),
+    /// They are being asked for an earlier request.
+    UnderWay,
+}
+
+impl Attempt<'_> {
+    /// The whole round, once there is a verdict.
+    fn into_round(self) -> Result<Round, RouterError> {
+        let Self { decided, outcome, verdict, repeated, .. } = self;
+        match verdict {
+            Verdict::Given(feedback) => Ok(Round { decided, outcome, feedback: *feedback, repeated }),
+            Verdict::Due(_) | Verdict::UnderWay => Err(RouterError::StillRunning(decided.decision.id)),
+        }
+    }
+}
+
 /// What the journal knows of a request that comes again.
 pub(super) enum Known {
-    /// It was done.
-    Round(Box<Round>),
+    /// It was done. No feedback while the answer is being verified.
+    Done(Arc<Decided>, Box<Outcome>, Option<Box<Feedback>>),
     /// A crash came before its outcome.
     CutOff(Box<Explanation>),
 }
@@ -71,14 +95,18 @@ impl Router {
         let turn = async move {
             // The place is taken until the round ends, also when nobody waits for it any more.
             let _admission = admission;
-            router.turn(task, None).await
+            router.turn(task, None).await?.into_round()
         };
         let round = self.rounds.spawn(turn.in_current_span());
-        let attempt = round.await.map_err(|error| RouterError::Internal(format!("the round panicked: {error}")))?;
-        attempt.map(|attempt| attempt.round)
+        round.await.map_err(|error| RouterError::Internal(format!("the round panicked: {error}")))?
     }
 
-    pub(super) async fn turn(self: &Arc<Self>, task: Task, chat: Option<&ChatRequest>) -> Result<Attempt, RouterError> {
+    /// One task's turn. A chat's answer is not verified yet when this returns: nobody waits for that.
+    pub(super) async fn turn(
+        self: &Arc<Self>,
+        task: Task,
+        chat: Option<&ChatRequest>,
+    ) -> Result<Attempt<'_>, RouterError> {
         // Before anything is paid for: an answer that was bought waits for its verification however long it takes.
         if let Some(waiting) = self.registry.overload() {
             return Err(RouterError::Overloaded { waiting });
@@ -86,7 +114,11 @@ impl Router {
         match self.claim(task).await? {
             Claim::Fresh(decided, hold) => self.run_to_end(decided, hold, vec![], false, chat).await,
             Claim::Repeat(explanation) => match self.known(self.last_of(*explanation).await?).await? {
-                Known::Round(round) => Ok(Attempt { round: *round, failure: None, body: Bytes::new() }),
+                Known::Done(decided, outcome, feedback) => {
+                    let verdict = feedback.map_or(Verdict::UnderWay, Verdict::Given);
+                    let (outcome, body) = (*outcome, Bytes::new());
+                    Ok(Attempt { decided, outcome, verdict, repeated: true, failure: None, body })
+                }
                 // The decision was journaled, but a crash came before its outcome: finish what was begun.
                 Known::CutOff(cut_off) => {
                     let Explanation { decided, early, .. } = *cut_off;
@@ -135,10 +167,14 @@ impl Router {
         let decided = Arc::new(decided);
         let own = |feedback: &Feedback| matches!(feedback.source, FeedbackSource::Verifier | FeedbackSource::Failure);
         let feedback = match feedback.iter().position(own) {
-            Some(place) => feedback.swap_remove(place),
-            None => self.verify_cut_off(&decided, &outcome, early).await?,
+            Some(place) => Some(feedback.swap_remove(place)),
+            None => match self.verify_cut_off(&decided, &outcome, early).await {
+                Ok(feedback) => Some(feedback),
+                Err(RouterError::StillRunning(_)) => None,
+                Err(error) => return Err(error),
+            },
         };
-        Ok(Known::Round(Box::new(Round { decided, outcome, feedback, repeated: true })))
+        Ok(Known::Done(decided, Box::new(outcome), feedback.map(Box::new)))
     }
 
     /// Verifies the answers whose verification a crash cut off.
@@ -153,17 +189,16 @@ impl Router {
         for id in unjudged {
             let verified = async {
                 let explanation = self.explain(id).await?;
-                if explanation.decided.observed.kept.is_whole() {
-                    self.known(explanation).await.map(drop)
-                } else {
-                    Ok(())
+                if !explanation.decided.observed.kept.is_whole() {
+                    return Ok::<_, RouterError>(false);
                 }
+                Ok(matches!(self.known(explanation).await?, Known::Done(_, _, Some(_))))
             };
             match verified.await {
-                Ok(()) => {
+                Ok(true) => {
                     tracing::info!(decision = %id, "an answer was verified that a crash had left without a verdict")
                 }
-                Err(RouterError::StillRunning(_)) => {}
+                Ok(false) => {}
                 Err(error) => tracing::warn!(%error, decision = %id, "an answer has no verdict"),
             }
         }
@@ -189,7 +224,7 @@ impl Router {
         early: Vec<Feedback>,
         repeated: bool,
         chat: Option<&ChatRequest>,
-    ) -> Result<Attempt, RouterError> {
+    ) -> Result<Attempt<'_>, RouterError> {
         let first = decided.decision.id;
         let _replacing = self.replacing.enter(first, vec![]).ok_or(RouterError::StillRunning(first))?;
         let mut attempt = self.run_once(decided, hold, early, repeated, chat).await?;
@@ -201,8 +236,8 @@ impl Router {
     }
 
     /// The decision that takes the place of one that failed, if one may; the arm that failed joins those that did before.
-    pub(super) async fn instead(&self, attempt: &Attempt, failed: &mut Vec<ArmId>) -> Option<(Arc<Decided>, Hold)> {
-        let Decided { task, decision, .. } = &*attempt.round.decided;
+    pub(super) async fn instead(&self, attempt: &Attempt<'_>, failed: &mut Vec<ArmId>) -> Option<(Arc<Decided>, Hold)> {
+        let Decided { task, decision, .. } = &*attempt.decided;
         let replaceable = attempt.failure.as_ref().is_some_and(|failure| failure.class() != ErrorClass::Request);
         if !replaceable || failed.len() >= self.settings.fallbacks {
             return None;
@@ -228,7 +263,7 @@ impl Router {
         early: Vec<Feedback>,
         repeated: bool,
         chat: Option<&ChatRequest>,
-    ) -> Result<Attempt, RouterError> {
+    ) -> Result<Attempt<'_>, RouterError> {
         let id = decided.decision.id;
         let run = self.running.enter(id, early).ok_or(RouterError::StillRunning(id))?;
         let catalogue = self.catalogue.load_full();
@@ -238,19 +273,25 @@ impl Router {
             (Ok(arm), Mode::Single) => modes::run_single(id, &ask, arm).await,
             (Err(error), Mode::Single) => modes::not_run(id, &decided.decision.arm, &error.to_string()),
         };
+        if chat.is_some() && ran.failure.is_none() && ran.outcome.status == OutcomeStatus::Done {
+            let Ran { outcome, body, .. } = ran;
+            self.store_ran(&decided, hold, &outcome, started).await?;
+            let verdict = Verdict::Due(run);
+            return Ok(Attempt { decided, outcome, verdict, repeated, failure: None, body });
+        }
         self.close_run(&decided, hold, run, ran, repeated, started).await
     }
 
     /// Verifies what was run; outcome and feedback are durable when this returns.
-    pub(super) async fn close_run(
+    pub(super) async fn close_run<'a>(
         self: &Arc<Self>,
         decided: &Arc<Decided>,
         hold: Hold,
-        run: Run<'_>,
+        run: Run<'a>,
         ran: Ran,
         repeated: bool,
         started: Instant,
-    ) -> Result<Attempt, RouterError> {
+    ) -> Result<Attempt<'a>, RouterError> {
         let Ran { outcome, failure, body } = ran;
         self.health.note(&decided.decision.arm, failure.as_ref(), now_ms());
         observe_stage(Stage::Run, started.elapsed());
@@ -261,8 +302,25 @@ impl Router {
         settle(hold, outcome.cost_usd, &appended);
         appended?;
         self.have_judged(decided, &outcome);
-        let round = Round { decided: Arc::clone(decided), outcome, feedback, repeated };
-        Ok(Attempt { round, failure, body })
+        let (decided, verdict) = (Arc::clone(decided), Verdict::Given(Box::new(feedback)));
+        Ok(Attempt { decided, outcome, verdict, repeated, failure, body })
+    }
+
+    /// Notes an answer whose verification is due; the outcome is durable when this returns.
+    pub(super) async fn store_ran(
+        self: &Arc<Self>,
+        decided: &Arc<Decided>,
+        hold: Hold,
+        outcome: &Outcome,
+        started: Instant,
+    ) -> Result<(), RouterError> {
+        self.health.note(&decided.decision.arm, None, now_ms());
+        observe_stage(Stage::Run, started.elapsed());
+        let ran = std::iter::once(Event::Ran { outcome: outcome.clone() });
+        let events = ran.chain(self.spent(decided, nano_usd(outcome.cost_usd)));
+        let appended = self.append(events.map(|event| NewEvent::of(decided, event)).collect()).await;
+        settle(hold, outcome.cost_usd, &appended);
+        appended.map(drop)
     }
 
     /// Verifies an answer whose outcome is durable; its feedback is durable when this returns.
