@@ -1,8 +1,8 @@
 //! What the daemon adds to a worker's own time, how much it gets through, and what open streams cost; LiteLLM's proxy beside it.
 //!
 //! `cargo bench --bench load [-- --seconds 20] [--rounds 3] [--streams 2000] [--json FILE]`. The worker answers after 60 ms, or at
-//! once. Every round asks the worker itself, the daemon, and the proxy that POINTSMAN_LITELLM names, one after the other; the table
-//! holds medians over rounds. The daemon keeps its journal with `synchronous = "normal"` (it survives kill -9), verifies and
+//! once. Every round asks the worker itself, the daemon, and the proxy that POINTSMAN_LITELLM names, one after the other, the proxy
+//! standing still while others are asked; the table holds medians over rounds. The daemon keeps its journal with `synchronous = "normal"` (it survives kill -9), verifies and
 //! learns.
 
 #[path = "load/clients.rs"]
@@ -30,8 +30,10 @@ use daemon::Daemon;
 use proxy::Proxy;
 use worker::Worker;
 
-/// Requests a second of the steady load.
-const RATE: u32 = 100;
+/// Requests a second of the steady loads: one that leaves every program idle most of the time, and the one that goals are stated for.
+const RATES: [u32; 2] = [25, 100];
+/// So many that every prompt was asked before anything is measured.
+const WARM_RATE: u32 = 100;
 
 struct Plan {
     seconds: u64,
@@ -76,14 +78,19 @@ fn main() -> ExitCode {
 }
 
 async fn run(plan: &Plan) -> Result<(), String> {
-    let latency = latency(plan).await?;
+    let mut latency = Vec::new();
+    for rate in RATES {
+        latency.push((rate, self::latency(plan, rate).await?));
+    }
     let throughput = throughput(plan).await?;
     let (streams, before_mib, peak_mib) = open_streams(plan).await?;
     println!();
-    println!("{RATE} requests a second to a worker of 60 ms; what each adds to the worker's own time, in ms:\n");
-    println!("| | p50 | p99 |\n|---|---|---|");
-    for (name, added) in &latency {
-        println!("| {name} | {:.2} | {:.2} |", added.p50, added.p99);
+    println!("Requests at a steady rate to a worker of 60 ms; what each adds to the worker's own time, in ms:\n");
+    println!("| Requests a second | | p50 | p99 |\n|---|---|---|---|");
+    for (rate, added) in &latency {
+        for (name, added) in added {
+            println!("| {rate} | {name} | {:.2} | {:.2} |", added.p50, added.p99);
+        }
     }
     println!("\n32 connections to a worker of 0 ms, requests a second:\n\n| | |\n|---|---|");
     for (name, rate) in &throughput {
@@ -102,10 +109,13 @@ async fn run(plan: &Plan) -> Result<(), String> {
         longest_gap.max
     );
     if let Some(path) = &plan.json {
-        let added = |(name, times): &(String, Times)| json!({"name": name, "p50_ms": times.p50, "p99_ms": times.p99});
+        let added = latency.iter().flat_map(|(rate, added)| {
+            let row = move |(name, times): &(String, Times)| json!({"rate": rate, "name": name, "p50_ms": times.p50, "p99_ms": times.p99});
+            added.iter().map(row)
+        });
         let rates = |(name, rate): &(String, f64)| json!({"name": name, "per_second": rate});
         let report = json!({
-            "rate": RATE, "added": latency.iter().map(added).collect::<Vec<_>>(),
+            "added": added.collect::<Vec<_>>(),
             "throughput": throughput.iter().map(rates).collect::<Vec<_>>(),
             "streams": {"open": finished, "before_mib": before_mib, "peak_mib": peak_mib, "first_byte_p99_ms": first_byte.p99,
                         "longest_gap_p99_ms": longest_gap.p99, "longest_gap_max_ms": longest_gap.max},
@@ -116,21 +126,24 @@ async fn run(plan: &Plan) -> Result<(), String> {
 }
 
 /// What the daemon and the proxy add to the worker's own time.
-async fn latency(plan: &Plan) -> Result<Vec<(String, Times)>, String> {
+async fn latency(plan: &Plan, rate: u32) -> Result<Vec<(String, Times)>, String> {
     let worker = Worker::start(Duration::from_millis(60));
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let served = daemon(folder.path(), worker.address)?;
     let proxy = proxy(folder.path(), worker.address).await?;
     let targets = targets(worker.address, &served, proxy.as_ref());
+    let alone = |address: &SocketAddr| proxy.iter().for_each(|proxy| proxy.runs_for(*address));
     for (_, address) in &targets {
-        clients::steady(*address, RATE, Duration::from_secs(5)).await?;
+        alone(address);
+        clients::steady(*address, WARM_RATE, Duration::from_secs(5)).await?;
     }
     let mut rounds = vec![Vec::new(); targets.len()];
     for round in 1..=plan.rounds {
         for ((name, address), times) in targets.iter().zip(&mut rounds) {
-            let seen = clients::steady(*address, RATE, Duration::from_secs(plan.seconds)).await?;
+            alone(address);
+            let seen = clients::steady(*address, rate, Duration::from_secs(plan.seconds)).await?;
             eprintln!(
-                "round {round}, {name}: p50 {:.2} ms, p99 {:.2} ms, at most {:.1} ms",
+                "round {round}, {rate} a second, {name}: p50 {:.2} ms, p99 {:.2} ms, at most {:.1} ms",
                 seen.p50, seen.p99, seen.max
             );
             times.push(seen);
@@ -154,6 +167,7 @@ async fn throughput(plan: &Plan) -> Result<Vec<(String, f64)>, String> {
     let mut rounds = vec![Vec::new(); targets.len()];
     for round in 0..=plan.rounds {
         for ((name, address), rates) in targets.iter().zip(&mut rounds) {
+            proxy.iter().for_each(|proxy| proxy.runs_for(*address));
             let rate = clients::throughput(folder.path(), *address, Duration::from_secs(plan.seconds.min(15)))?;
             // The first one warms up.
             if round > 0 {
@@ -175,7 +189,7 @@ async fn open_streams(plan: &Plan) -> Result<(Streams, f64, f64), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let served = daemon(folder.path(), worker.address)?;
     // What any load costs once is not what streams cost.
-    clients::steady(served.address(), RATE, Duration::from_secs(10)).await?;
+    clients::steady(served.address(), WARM_RATE, Duration::from_secs(10)).await?;
     let before = served.resident_mib();
     let opening = (worker::GAP * worker::PIECES as u32).mul_f64(0.7);
     let mut streams = std::pin::pin!(clients::streams(served.address(), plan.streams, opening));

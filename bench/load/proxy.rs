@@ -3,10 +3,13 @@
 use std::{
     fs::{self, File},
     net::{SocketAddr, TcpListener},
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How long it may take to start.
 const START_MAX: Duration = Duration::from_secs(120);
@@ -46,6 +49,8 @@ impl Proxy {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
+            // Its processes are a group, so that all of them are stopped and ended.
+            .process_group(0)
             .spawn()
             .map_err(|error| format!("{}: {error}", program.display()))?;
         let proxy = Self { child, address };
@@ -62,12 +67,25 @@ impl Proxy {
         })?;
         Ok(proxy)
     }
+
+    /// Lets it run where it is the one that is measured, and stands it still while another one is: with nothing to do it still
+    /// takes some of the processor.
+    pub fn runs_for(&self, measured: SocketAddr) {
+        self.send(if measured == self.address { Signal::CONT } else { Signal::STOP });
+    }
+
+    fn send(&self, signal: Signal) {
+        if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
+            // An error means that it has ended, which its clients will notice.
+            let _ = kill_process_group(group, signal);
+        }
+    }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // It has children of its own, which end when it is asked to.
-        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        self.send(Signal::CONT);
+        self.send(Signal::TERM);
         let _ = self.child.wait();
     }
 }

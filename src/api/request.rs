@@ -181,18 +181,23 @@ impl<T: DeserializeOwned> FromRequest<ApiState> for Body<T> {
 
 /// The whole body, within its limits.
 pub(super) async fn body(request: Request, state: &ApiState) -> Result<Bytes, Problem> {
-    let too_large = || Problem::too_large("the body is over server.body_bytes_max; send less, or raise the limit");
+    let too_large = "the body is over server.body_bytes_max; send less, or raise the limit";
+    body_up_to(state.limits.body_bytes_max, too_large, request).await
+}
+
+/// The whole body of a route that takes at most so many bytes, as its `DefaultBodyLimit` says too.
+pub(super) async fn body_up_to(max: usize, too_large: &str, request: Request) -> Result<Bytes, Problem> {
     // What says that it is too large is not kept.
     let stated = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if stated.is_some_and(|length: usize| length > state.limits.body_bytes_max) {
+    if stated.is_some_and(|length: usize| length > max) {
         // Clients read the answer once they have sent all; one that asks first need not send.
         if !request.headers().contains_key(header::EXPECT) {
             pass_over(request).await;
         }
-        return Err(too_large());
+        return Err(Problem::too_large(too_large));
     }
-    Bytes::from_request(request, state).await.map_err(|rejection| match &rejection {
-        BytesRejection::FailedToBufferBody(failed) if failed.status().as_u16() == 413 => too_large(),
+    Bytes::from_request(request, &()).await.map_err(|rejection| match &rejection {
+        BytesRejection::FailedToBufferBody(failed) if failed.status().as_u16() == 413 => Problem::too_large(too_large),
         _ if is_late(&rejection) => Problem::new(
             StatusCode::REQUEST_TIMEOUT,
             "body-timeout",

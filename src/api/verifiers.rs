@@ -4,8 +4,7 @@
 
 use axum::{
     Json,
-    body::Bytes,
-    extract::{FromRequest, Request, State, rejection::BytesRejection},
+    extract::{Request, State},
     http::{StatusCode, header},
 };
 use serde::{Deserialize, Serialize};
@@ -17,7 +16,7 @@ use super::{
         parts::{File, SetName},
         problems::{problems, shared},
     },
-    request::{Body, Object, Parameters, Segments},
+    request::{Body, Object, Parameters, Segments, body_up_to},
 };
 use crate::{
     round::{Domain, Metadata, OnError, Task, TaskId, VerifierName, VerifierPatch, VerifierSettings},
@@ -183,7 +182,8 @@ pub(super) async fn install(
     let (key, name) = (key(&domain)?, VerifierName::new(name)?);
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_json = kind.starts_with("application/json");
-    let bytes = Bytes::from_request(request, &()).await.map_err(too_large)?;
+    let too_large = format!("a component has at most {COMPONENT_BYTES_MAX} bytes");
+    let bytes = body_up_to(COMPONENT_BYTES_MAX, &too_large, request).await?;
     let mut patch = query.patch()?;
     let component = if is_json {
         let wanted: FirstParty = serde_json::from_slice(&bytes).map_err(|error| {
@@ -300,9 +300,4 @@ impl UploadQuery {
 
 fn key(domain: &str) -> Result<SetKey, Problem> {
     Ok(if domain == ALL { None } else { Some(Domain::new(domain)?) })
-}
-
-fn too_large(rejection: BytesRejection) -> Problem {
-    let detail = format!("a component has at most {COMPONENT_BYTES_MAX} bytes: {}", rejection.body_text());
-    Problem::too_large(detail)
 }

@@ -36,7 +36,8 @@ use super::{
 
 /// A daemon that takes requests.
 pub(super) struct Daemon {
-    pub address: SocketAddr,
+    /// Where it listens, with its scheme.
+    pub url: String,
     pub opened: Opened,
     pub state: ApiState,
     server: JoinHandle<std::io::Result<()>>,
@@ -130,7 +131,7 @@ impl Daemon {
         if let Err(error) = data.announce(&format!("{scheme}://{near}")) {
             tracing::warn!(%error, "commands will not find this daemon by its data folder");
         }
-        Ok(Self { address, opened, state, server, shutdown, _data: data })
+        Ok(Self { url: format!("{scheme}://{address}"), opened, state, server, shutdown, _data: data })
     }
 
     /// Stops taking requests, finishes those in flight within the deadline, learns the last round, keeps what was learnt,

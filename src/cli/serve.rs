@@ -72,8 +72,7 @@ pub(super) async fn run(arguments: ServeArguments, folders: &Folders) -> Result<
         (true, _, _) | (_, false, _) => "every request needs a key",
     };
     let stop = asked_to_stop();
-    let scheme = if config.tls.is_some() { "https" } else { "http" };
-    println!("Listening on {scheme}://{0} ({who}); page: {scheme}://{0}/dashboard", daemon.address);
+    println!("Listening on {0} ({who}); page: {0}/dashboard", daemon.url);
     stop.await;
     eprintln!("Finishing what is running ...");
     daemon.stop().await

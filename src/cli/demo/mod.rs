@@ -69,7 +69,7 @@ pub(super) async fn run(arguments: DemoArguments, folders: &Folders) -> Result<(
     let temporary = tempfile::tempdir().context("cannot make a temporary folder; give --data-dir DIR")?;
     let data = DataFolder::lock(arguments.data_dir.as_deref().unwrap_or(temporary.path()))?;
     let daemon = Daemon::start(&config, folders, data).await?;
-    println!("Watch it learn: http://{}/dashboard", daemon.address);
+    println!("Watch it learn: {}/dashboard", daemon.url);
 
     let total = arguments.tasks.unwrap_or(TASKS);
     let first = daemon.opened.rounds;
@@ -90,7 +90,7 @@ pub(super) async fn run(arguments: DemoArguments, folders: &Folders) -> Result<(
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if arguments.tasks.is_none() && !stop.load(Ordering::Relaxed) {
-        println!("The page stays open at http://{}/dashboard; Ctrl-C ends.", daemon.address);
+        println!("The page stays open at {}/dashboard; Ctrl-C ends.", daemon.url);
         asked_to_stop().await;
     }
     daemon.stop().await
@@ -146,7 +146,7 @@ async fn stream_tasks(
         .take_while(move |_| std::future::ready(!feeding.load(Ordering::Relaxed)))
         .map(move |index| Ok::<_, Infallible>(format!("{}\n", world::task(seed, index))));
     let response = reqwest::Client::new()
-        .post(format!("http://{}/v1/tasks/stream", daemon.address))
+        .post(format!("{}/v1/tasks/stream", daemon.url))
         .header("content-type", "application/x-ndjson")
         .body(reqwest::Body::wrap_stream(lines))
         .send()
