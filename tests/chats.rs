@@ -219,7 +219,14 @@ async fn an_answer_is_verified_after_it_is_sent_unless_its_score_is_asked_for() 
     let (status, again, text) = ask(&served, "/v1/chat/completions", &body, &key).await;
     assert_eq!((status, named(&again, "x-pointsman-repeated")), (200, "true"), "{text}");
     assert_eq!(named(&again, "x-pointsman-decision"), named(&first, "x-pointsman-decision"));
-    served.learnt(2).await;
+    let mut streamed = body.clone();
+    streamed["stream"] = json!(true);
+    for _ in 0..2 {
+        let key = [("idempotency-key", "streamed once")];
+        let (status, _, text) = ask(&served, "/v1/chat/completions", &streamed, &key).await;
+        assert!(status == 200 && text.ends_with("data: [DONE]\n\n"), "{status}: {text}");
+    }
+    served.learnt(3).await;
     let why = served.get(&format!("/v1/decisions/{}", named(&first, "x-pointsman-decision"))).await.1;
     assert_eq!(why["feedback"][0]["source"], "verifier", "{why}");
     assert_eq!(why["feedback"][0]["score"].to_string(), format!("{scored}.0"), "{why}");

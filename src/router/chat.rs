@@ -185,8 +185,8 @@ impl Router {
                     let span = modes::traced(&ask(&decided, chat), arm);
                     match arm.worker.stream(&ask(&decided, chat)).instrument(span.clone()).await {
                         Ok(stream) => {
-                            let (arm, _replacing) = (arm.clone(), replacing);
-                            let running = Running { decided, hold, arm, stream, run, _replacing, started, span };
+                            let arm = arm.clone();
+                            let running = Running { decided, hold, arm, stream, run, replacing, started, span };
                             return Ok(Started::Running(Box::new(running)));
                         }
                         Err(failure) => not_begun(&decided, chat, arm, failure, started, &span),
@@ -240,7 +240,8 @@ struct Running<'a> {
     arm: Arm,
     stream: Box<dyn ReplyStream>,
     run: Run<'a>,
-    _replacing: Run<'a>,
+    /// Who asks again for what was decided first meanwhile is told to wait.
+    replacing: Run<'a>,
     started: Instant,
     /// The call's, until the answer's end.
     span: Span,
@@ -275,7 +276,7 @@ impl Running<'_> {
         frames: &mpsc::Sender<Bytes>,
         admission: Admission,
     ) -> Result<Option<WorkerError>, RouterError> {
-        let Self { decided, hold, arm, mut stream, run, started, span, .. } = self;
+        let Self { decided, hold, arm, mut stream, run, replacing, started, span } = self;
         let latency_ms = started.elapsed().as_secs_f64() * 1e3;
         let (said, cost_usd) = (stream.said(), stream.cost_usd());
         let asked = ask(&decided, chat);
@@ -288,7 +289,7 @@ impl Running<'_> {
             return Ok(failure);
         }
         router.store_ran(&decided, hold, &outcome, started).await?;
-        drop(admission);
+        drop((admission, replacing));
         // A client that left by now has all but the end.
         let _ = frames.send(stream.last()).await;
         router.verify_ran(&decided, &run, &outcome).await?;
