@@ -1,7 +1,8 @@
 //! Which option of a multiple-choice question an answer picks.
 //!
 //! A letter counts only where it stands as one: "A" and "I" are words too. An answer that names several options in
-//! the deciding place picks none, else "A, B, C or D" would be right for every question.
+//! the deciding place picks none, else "A, B, C or D" would be right for every question; nor does one that lists the options
+//! and says no more, as small models do that go on with the question.
 
 use serde_json::Value;
 
@@ -77,8 +78,13 @@ impl Options {
         if let Some(letter) = self.by_text(&normalise(whole)) {
             return Some((letter, "text of a choice"));
         }
+        let labels: Vec<Option<char>> = whole.lines().map(label).collect();
+        let last_is_listed = is_listed(&labels, labels.len().saturating_sub(1));
         let chars: Vec<char> = response.chars().collect();
         for (mark, range) in closing::places(&chars) {
+            if mark == Mark::LastLine && last_is_listed {
+                continue;
+            }
             let text: String = chars[range].iter().collect();
             match self.in_place(&text, mark) {
                 Read::Picked(letter) => return Some((letter, mark.name())),
@@ -88,8 +94,9 @@ impl Options {
         }
         let first = whole.lines().next().unwrap_or("");
         self.labelled(first)
+            .filter(|_| !is_listed(&labels, 0))
             .map(|l| (l, "first line"))
-            .or_else(|| self.last_bracketed(&chars))
+            .or_else(|| self.last_bracketed(&chars).filter(|_| !last_is_listed))
             .or_else(|| self.only_text_in(whole))
     }
 
@@ -187,6 +194,22 @@ impl Options {
     }
 }
 
+/// The option that a line stands for in a list of them: "B. Paris", or "B" where the list was cut off.
+fn label(line: &str) -> Option<char> {
+    let mut chars = line.trim_start_matches(is_wrapper).chars();
+    let letter = bare(chars.next().filter(char::is_ascii_uppercase)?)?;
+    chars.next().is_none_or(|next| matches!(next, ')' | '.' | ':' | ']' | '*')).then_some(letter)
+}
+
+/// Whether a line is one of several that stand for one option after the other.
+fn is_listed(labels: &[Option<char>], line: usize) -> bool {
+    let follows = |line: usize| match labels.get(line..line + 2) {
+        Some([Some(this), Some(next)]) => u32::from(*this) + 1 == u32::from(*next),
+        _ => false,
+    };
+    follows(line) || line.checked_sub(1).is_some_and(follows)
+}
+
 enum Read {
     Picked(char),
     Several,
@@ -281,6 +304,27 @@ mod tests {
             "The answer is (A) and (C).",
         ] {
             assert_eq!(pick(Value::Null, text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_the_options_picks_none_but_what_is_said_after_it_does() {
+        for text in [
+            "A. shelf\nB. window\nC. shop\nD. hardware",
+            "A.\nB.\nC.\nD.\nAnswer:\n",
+            "(A) ship\n(B) factory",
+            "A. dry\nB. prolix\nC. loquacious\nD",
+            "Which one?\nA: dry\nB: prolix\nC",
+        ] {
+            assert_eq!(pick(Value::Null, text), None, "{text}");
+        }
+        for text in [
+            "A. shelf\nB. window\nThe answer is B",
+            "A. wrong.\nB. right.\nC. wrong.\n\nB",
+            "A. wrong.\nB. right.\nC. wrong.\n(B)",
+            "B. window\nD. is too low: the answer is B.",
+        ] {
+            assert_eq!(pick(Value::Null, text), Some('B'), "{text}");
         }
     }
 
