@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench load [-- --seconds 20] [--rounds 3] [--streams 2000] [--json FILE]`. The worker answers after 60 ms, or at
 //! once. Every round asks the worker itself, the daemon, and the proxy that POINTSMAN_LITELLM names, one after the other, the proxy
-//! standing still while others are asked; the table holds medians over rounds. The daemon keeps its journal with `synchronous = "normal"` (it survives kill -9), verifies and
+//! standing still while others are asked at a steady rate; the table holds medians over rounds. The daemon keeps its journal with `synchronous = "normal"` (it survives kill -9), verifies and
 //! learns.
 
 #[path = "load/clients.rs"]
@@ -132,15 +132,19 @@ async fn latency(plan: &Plan, rate: u32) -> Result<Vec<(String, Times)>, String>
     let served = daemon(folder.path(), worker.address)?;
     let proxy = proxy(folder.path(), worker.address).await?;
     let targets = targets(worker.address, &served, proxy.as_ref());
-    let alone = |address: &SocketAddr| proxy.iter().for_each(|proxy| proxy.runs_for(*address));
+    let alone = async |address: &SocketAddr| {
+        for proxy in &proxy {
+            proxy.runs_for(*address).await;
+        }
+    };
     for (_, address) in &targets {
-        alone(address);
+        alone(address).await;
         clients::steady(*address, WARM_RATE, Duration::from_secs(5)).await?;
     }
     let mut rounds = vec![Vec::new(); targets.len()];
     for round in 1..=plan.rounds {
         for ((name, address), times) in targets.iter().zip(&mut rounds) {
-            alone(address);
+            alone(address).await;
             let seen = clients::steady(*address, rate, Duration::from_secs(plan.seconds)).await?;
             eprintln!(
                 "round {round}, {rate} a second, {name}: p50 {:.2} ms, p99 {:.2} ms, at most {:.1} ms",
@@ -167,7 +171,6 @@ async fn throughput(plan: &Plan) -> Result<Vec<(String, f64)>, String> {
     let mut rounds = vec![Vec::new(); targets.len()];
     for round in 0..=plan.rounds {
         for ((name, address), rates) in targets.iter().zip(&mut rounds) {
-            proxy.iter().for_each(|proxy| proxy.runs_for(*address));
             let rate = clients::throughput(folder.path(), *address, Duration::from_secs(plan.seconds.min(15)))?;
             // The first one warms up.
             if round > 0 {

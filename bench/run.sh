@@ -49,7 +49,7 @@ if wants soak; then
     journal soak soak
 fi
 if wants load; then
-    set -- cargo bench --bench load -- --seconds 15 --json "$out/load.json"
+    set -- cargo bench --bench load -- --seconds 10 --json "$out/load.json"
     { measured "$@"; "$@" 2>/dev/null; } | tee "$out/load.txt"
 fi
 if wants kill; then

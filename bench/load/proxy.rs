@@ -14,6 +14,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// How long it may take to start.
 const START_MAX: Duration = Duration::from_secs(120);
 
+/// How long it gets to come to itself after it stood still.
+const SETTLES: Duration = Duration::from_secs(10);
+
 /// The proxy; ended when dropped.
 pub struct Proxy {
     child: Child,
@@ -70,8 +73,14 @@ impl Proxy {
 
     /// Lets it run where it is the one that is measured, and stands it still while another one is: with nothing to do it still
     /// takes some of the processor.
-    pub fn runs_for(&self, measured: SocketAddr) {
-        self.send(if measured == self.address { Signal::CONT } else { Signal::STOP });
+    pub async fn runs_for(&self, measured: SocketAddr) {
+        if measured == self.address {
+            self.send(Signal::CONT);
+            // Its processes watch each other, and have to find out that all are well.
+            tokio::time::sleep(SETTLES).await;
+        } else {
+            self.send(Signal::STOP);
+        }
     }
 
     fn send(&self, signal: Signal) {
