@@ -133,7 +133,7 @@ async fn latency(plan: &Plan, rate: u32) -> Result<Vec<(String, Times)>, String>
     let proxy = proxy(folder.path(), worker.address).await?;
     let targets = targets(worker.address, &served, proxy.as_ref());
     let alone = async |address: &SocketAddr| {
-        for proxy in &proxy {
+        if let Some(proxy) = &proxy {
             proxy.runs_for(*address).await;
         }
     };
