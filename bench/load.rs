@@ -2,8 +2,8 @@
 //!
 //! `cargo bench --bench load [-- --seconds 20] [--rounds 3] [--streams 2000] [--json FILE]`. The worker answers after 60 ms, or at
 //! once. Every round asks the worker itself, the daemon, and the proxy that POINTSMAN_LITELLM names, one after the other, the proxy
-//! standing still while others are asked at a steady rate; the table holds medians over rounds. The daemon keeps its journal with `synchronous = "normal"` (it survives kill -9), verifies and
-//! learns.
+//! standing still while others are asked at a steady rate; the table holds medians over rounds. The daemon keeps its journal with
+//! `synchronous = "normal"` (it survives kill -9), verifies and learns.
 
 #[path = "load/clients.rs"]
 mod clients;

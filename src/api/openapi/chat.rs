@@ -25,7 +25,7 @@ const HEADERS: [(&str, Option<&str>, &str); 10] = [
     ("X-Pointsman-Domain", Some("Domain"), "The chat's domain, given or found"),
     ("X-Pointsman-Propensity", Some("Propensity"), "The probability with which the arm was drawn"),
     ("X-Pointsman-Cost-Usd", None, "Dollars spent; not of a stream"),
-    ("X-Pointsman-Score", Some("Score"), "The verified score; not of a stream"),
+    ("X-Pointsman-Score", Some("Score"), "The verified score, where it was to be explained; not of a stream"),
     ("X-Pointsman-Repeated", None, "`true` where it was stored before"),
     ("X-Pointsman-Instead-Of", Some("DecisionId"), "The decision whose worker gave no answer"),
     (

@@ -49,7 +49,7 @@ pub(in crate::api) struct ChatHeaders {
     /// The same as a reward of `1 - alpha,-alpha`; not beside it.
     #[param(rename = "X-Pointsman-Alpha", minimum = 0, exclusive_maximum = 1)]
     alpha: Option<f64>,
-    /// Whether the answer's header of that name is to say why.
+    /// Whether the answer's header of that name is to say why; an answer that is not streamed then waits for its score.
     #[param(rename = "X-Pointsman-Explain")]
     explain: Option<bool>,
     /// A repeated request gets the first one's answer, written anew in the client's protocol.
