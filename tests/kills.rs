@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use sqlx::{ConnectOptions, Connection, sqlite::SqliteConnectOptions};
 
-use crate::crash::{self, Plan, Report};
+use crate::crash::{self, Harm, Plan, Report};
 
 async fn report(plan: Plan) -> Report {
     let folder = tempfile::tempdir().unwrap();
@@ -18,7 +18,7 @@ async fn report(plan: Plan) -> Report {
     report
 }
 
-fn plan(kills: u64, seed: u64, harm: Option<fn(&Path)>) -> Plan {
+fn plan(kills: u64, seed: u64, harm: Option<Harm>) -> Plan {
     // Fetches the model.
     crate::served::pointsman();
     let program = PathBuf::from(env!("CARGO_BIN_EXE_pointsman"));
@@ -26,13 +26,14 @@ fn plan(kills: u64, seed: u64, harm: Option<fn(&Path)>) -> Plan {
 }
 
 /// Two lives, one stopped and one killed, and then the data folder is harmed.
-async fn harmed(harm: fn(&Path)) -> Report {
+async fn harmed(harm: Harm) -> Report {
     report(plan(1, 3, Some(harm))).await
 }
 
 /// Runs SQL on a journal that no daemon has open.
-fn change(data: &Path, sql: &'static str) {
+fn change(data: &Path, sql: impl Into<String>) {
     let options = SqliteConnectOptions::new().filename(data.join("journal.sqlite"));
+    let sql = sqlx::AssertSqlSafe(sql.into());
     let change = async move {
         let mut connection = options.connect().await.unwrap();
         sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
@@ -51,8 +52,9 @@ async fn nothing_acknowledged_is_lost_or_doubled_in_a_few_kills_and_the_state_is
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_harness_reports_an_acknowledged_outcome_that_is_gone() {
-    let report = harmed(|data| {
-        change(data, "DELETE FROM events WHERE seq = (SELECT min(seq) FROM events WHERE kind = 'ran')");
+    let report = harmed(|data, acknowledged| {
+        let id = acknowledged.replace('-', "");
+        change(data, format!("DELETE FROM events WHERE kind = 'ran' AND decision_id = x'{id}'"));
     })
     .await;
     assert!(report.faults.lost > 0 && report.faults.doubled == 0, "{report}");
@@ -61,7 +63,7 @@ async fn the_harness_reports_an_acknowledged_outcome_that_is_gone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_harness_reports_an_outcome_that_is_there_twice() {
     // Without the constraints that forbid it.
-    let report = harmed(|data| {
+    let report = harmed(|data, _| {
         change(
             data,
             "CREATE TABLE copy AS SELECT * FROM events;
@@ -77,7 +79,7 @@ async fn the_harness_reports_an_outcome_that_is_there_twice() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_harness_reports_a_record_that_was_changed() {
-    let report = harmed(|data| {
+    let report = harmed(|data, _| {
         change(data, "UPDATE events SET at_ms = at_ms + 1 WHERE seq = (SELECT max(seq) FROM events)");
     })
     .await;
@@ -86,7 +88,7 @@ async fn the_harness_reports_a_record_that_was_changed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_harness_reports_a_recovered_state_that_is_not_the_journals() {
-    let report = harmed(|data| {
+    let report = harmed(|data, _| {
         let path = data.join("checkpoint.json");
         let text = fs::read_to_string(&path).unwrap();
         let (header, state) = text.split_once('\n').unwrap();

@@ -27,6 +27,8 @@ use super::{
 const CHECKPOINT: &str = "checkpoint.json";
 /// How long a life waits for the checkpoint that it is to be killed in.
 const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(40);
+/// How long the stopped life waits for the first answered task.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(40);
 
 /// The life that is stopped, where there are so many.
 const STOPPED_LIFE: u64 = 5;
@@ -68,7 +70,8 @@ impl<'a> Lives<'a> {
         }
         if self.report.faults.is_empty() {
             if let Some(harm) = self.plan.harm {
-                harm(&self.data());
+                let acknowledged = self.ledger().done.keys().next().cloned().expect("the stopped life waited for one");
+                harm(&self.data(), &acknowledged);
             }
             self.end().await;
         }
@@ -146,6 +149,7 @@ impl<'a> Lives<'a> {
             }
             Moment::Stopped => {
                 tokio::time::sleep(half).await;
+                self.wait_for_an_answer().await;
                 self.stop(daemon).await;
                 load.finish().await;
             }
@@ -258,6 +262,14 @@ impl<'a> Lives<'a> {
             self.report.repeated += 1;
             let answer = client.ask(&asked).await;
             self.ledger().answered(&asked, answer);
+        }
+    }
+
+    /// A slow machine may not answer a single task in the time of a life.
+    async fn wait_for_an_answer(&self) {
+        let until = Instant::now() + ANSWER_PATIENCE;
+        while self.ledger().done.is_empty() && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 

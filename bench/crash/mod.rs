@@ -61,8 +61,11 @@ pub struct Plan {
     /// Lives that are killed while a checkpoint is written; each needs some thousands of rounds.
     pub in_checkpoint: u64,
     /// Harms the data folder before the last start: a harness that does not see it proves nothing.
-    pub harm: Option<fn(&Path)>,
+    pub harm: Option<Harm>,
 }
+
+/// Takes the data folder and a decision whose outcome was acknowledged.
+pub type Harm = fn(&Path, &str);
 
 /// How a life ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
