@@ -86,7 +86,7 @@ async fn embeddings(dataset: &Dataset) -> Vec<Embedding> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map_or(home.join(".cache"), PathBuf::from).join("pointsman");
     let settings = EmbeddingSettings::new(&cache);
     let files = ModelFiles::resolve(&settings).expect("the model is installed: pointsman models fetch");
-    let prompts: Vec<&str> = dataset.tasks.iter().map(|task| task.prompt.as_str()).collect();
+    let prompts: Vec<&str> = dataset.tasks.iter().map(|task| task.text()).collect();
     let key = CacheKey::new(files.model_id(), prompts.iter().copied());
     let folder = cache.join("embeddings");
     if let Ok(Cached::Hit(embeddings)) = load(&folder, &key) {

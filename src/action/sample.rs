@@ -25,6 +25,8 @@ pub enum Stream {
     Judge,
     /// Whether an evaluation of another policy keeps the round.
     Rejection,
+    /// Giving each step of a cascade its own seed.
+    Cascade,
 }
 
 /// Why a distribution cannot be used.
@@ -55,6 +57,7 @@ pub fn stream(seed: u64, stream: Stream) -> ChaCha8Rng {
         Stream::Bag(place) => (1 << 33) + u64::from(place),
         Stream::Judge => 1 << 34,
         Stream::Rejection => 1 << 35,
+        Stream::Cascade => 1 << 37,
     });
     rng
 }

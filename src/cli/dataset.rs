@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &DatasetArguments) -> Result<()> {
     let dataset = Dataset::read(dataset, split.as_deref())?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     for task in dataset.tasks.iter().take(limit.unwrap_or(usize::MAX)) {
-        let line = json!({"id": task.id, "domain": task.domain, "prompt": task.prompt, "metadata": task.metadata});
+        let line = json!({"id": task.id, "domain": task.domain, "prompt": task.text(), "metadata": task.metadata});
         match writeln!(out, "{line}") {
             // The reader has what it wanted, as with `head`.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use pointsman::{
     context::embedding::{EmbeddingPool, EmbeddingSettings},
     replay::{
-        Dataset,
+        Dataset, DatasetTask,
         embedding_cache::{CacheKey, Cached, load, store},
     },
     round::Embedding,
@@ -25,7 +25,7 @@ pub(super) async fn embedded(dataset: &Dataset, folders: &Folders) -> Result<Emb
     let settings = EmbeddingSettings::new(&folders.cache);
     let files = models::find_or_fetch(folders, &settings)?;
     let (model, dimension) = (files.model_id().to_owned(), files.dimension());
-    let prompts: Vec<&str> = dataset.tasks.iter().map(|task| task.prompt.as_str()).collect();
+    let prompts: Vec<&str> = dataset.tasks.iter().map(DatasetTask::text).collect();
     let key = CacheKey::new(files.model_id(), prompts.iter().copied());
     let folder = folders.cache.join("embeddings");
     match load(&folder, &key).with_context(|| format!("cannot read the embedding cache {}", folder.display()))? {

@@ -1,6 +1,7 @@
 //! The command line: the only part that prints, reads the environment and picks folders.
 
 mod ask;
+mod bench;
 mod daemon;
 mod dataset;
 mod demo;
@@ -62,6 +63,8 @@ enum Command {
     CheckConfig(serve::CheckArguments),
     /// Replay policies over a dataset of recorded outcomes, or over a daemon's journal.
     Replay(replay::ReplayArguments),
+    /// Compare every router of a paper on its released data.
+    Bench(bench::BenchArguments),
     /// Train what policies start from on recorded outcomes.
     Train(train::TrainArguments),
     /// Turn a dataset into lines for /v1/tasks/stream.
@@ -112,6 +115,7 @@ pub fn run() -> ExitCode {
             Command::Serve(arguments) => serve::run(arguments, &folders).await,
             Command::CheckConfig(arguments) => serve::check(&arguments),
             Command::Replay(arguments) => replay::run(arguments, &folders).await,
+            Command::Bench(arguments) => bench::run(arguments, &folders).await,
             Command::Train(arguments) => train::run(arguments, &folders).await,
             Command::Dataset(arguments) => dataset::run(&arguments),
             Command::Models(arguments) => models::run(arguments, &folders),

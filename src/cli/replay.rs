@@ -1,28 +1,22 @@
 //! `pointsman replay`: measures policies on a dataset of recorded outcomes, or on one's own journal.
 
 mod journal;
+pub(super) mod matrix;
+pub(super) mod output;
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use pointsman::{
-    action::policy::{PolicySettings, build},
-    replay::{Dataset, PolicyReport, Progress, ReplayOptions, baselines, run as replay},
-    round::{Embedding, RewardWeights},
+    replay::{Order, Protocol, Rule},
+    round::RewardWeights,
 };
 
-use super::{
-    embedded::{Embedded, embedded},
-    folders::Folders,
-    progress,
-};
+use super::{folders::Folders, progress};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -30,13 +24,19 @@ use super::{
   pointsman replay --dataset llmrouter --policy lin_ucb --policy memory_knn --reward 1,0
   pointsman replay --dataset llmrouter --split test --policy fixed:gemma-2-9b-it --seeds 1 --json out.json
   pointsman replay --dataset llmrouter --split test --card card.toml --policy classifier
+  pointsman replay --dataset coderouterbench --warm train,val --split test --rule measured --order released --seeds 1 \\
+    --policy ensemble --policy dimension_best --policy logreg --html report.html
+  pointsman replay --dataset coderouterbench --split ood176 --protocol cascade --policy cascade --seeds 30
+  pointsman replay --dataset coderouterbench --split test --rule measured --decisions theirs.csv
   pointsman replay --journal data                                make every decision of a daemon again, bit for bit
   pointsman replay --journal data --policy lin_ucb --policy uniform
                                                                  what others would have brought, estimated
 
 Policies: uniform, fixed:MODEL, epsilon_greedy, ucb1, beta_thompson, domain_prior, memory_knn, knn_ucb, lin_ucb,
-lin_thompson, square_cb, bag, hybrid_linear, hybrid_ucb, ensemble, and with a card that names their models classifier and
-tfidf_classifier. Before any of them: affinity: budget: discount: new_arm:")]
+lin_thompson, square_cb, bag, hybrid_linear, hybrid_text, hybrid_ucb, ensemble, and with a card that names their models
+classifier and tfidf_classifier. Before any of them: affinity: budget: discount: new_arm:
+Fitted on the splits of --warm, then frozen: dimension_best, knn_retrieval, logreg, tfidf_mlp, routellm_mf,
+acrouter_ensemble. For --protocol cascade alone: cascade; any other policy is asked again until an answer is right.")]
 pub(super) struct ReplayArguments {
     /// The dataset's folder: tasks.jsonl[.gz], results.csv[.gz], models.json.
     #[arg(long, value_name = "DIR", required_unless_present = "journal", conflicts_with = "journal")]
@@ -50,25 +50,49 @@ pub(super) struct ReplayArguments {
     /// here].
     #[arg(long, value_name = "DIR", requires = "journal")]
     cards: Option<PathBuf>,
-    /// Only this split of the dataset.
-    #[arg(long, value_name = "S", conflicts_with = "journal")]
-    split: Option<String>,
+    /// Only these splits of the dataset.
+    #[arg(long, value_name = "S,…", conflicts_with = "journal", value_delimiter = ',')]
+    split: Vec<String>,
+    /// Splits whose outcomes are all known before the first task comes.
+    #[arg(long, value_name = "S,…", conflicts_with = "journal", value_delimiter = ',')]
+    warm: Vec<String>,
+    /// Tasks come as in the file, or shuffled by the seed.
+    #[arg(long, value_name = "released|shuffled", conflicts_with = "journal", default_value_t)]
+    order: Order,
+    /// One model a task, or one after another, each one's verdict known before the next.
+    #[arg(long, value_name = "single|cascade", conflicts_with = "journal", default_value_t)]
+    protocol: Protocol,
+    /// With `measured`, rows that the source did not measure score 0 and the oracle does not see them.
+    #[arg(long, value_name = "measured|full", conflicts_with = "journal", default_value_t)]
+    rule: Rule,
     /// A policy card, for other settings than the compiled-in ones.
     #[arg(long, value_name = "FILE")]
     card: Option<PathBuf>,
     /// A policy to replay; can be repeated [default: the card's, or ensemble].
     #[arg(long, value_name = "P")]
     policy: Vec<String>,
-    /// Shuffled orders, seeds 0 to N - 1; means are over them.
+    /// Decisions to score as given: CSV of task_id, model and, for a cascade, attempts joined by |; can be repeated.
+    #[arg(long, value_name = "FILE", conflicts_with = "journal")]
+    decisions: Vec<PathBuf>,
+    /// Orders, seeds 0 to N - 1; means are over them.
     #[arg(long, value_name = "N", conflicts_with = "journal", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     seeds: u64,
     /// Weights of the reward, e1 * score + e2 * dollars; a journal's rounds have their own.
     #[arg(long, value_name = "e1,e2", conflicts_with = "journal", default_value = "1,-0.1", value_parser = weights,
         allow_hyphen_values = true)]
     reward: RewardWeights,
+    /// Prove before that no policy sees more than the outcomes of what it took; takes two more passes each.
+    #[arg(long, conflicts_with = "journal")]
+    check_leaks: bool,
     /// Write what was found: one JSON object a policy, as an array, or that of an exact replay.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the table as CSV.
+    #[arg(long, value_name = "FILE", conflicts_with = "journal")]
+    csv: Option<PathBuf>,
+    /// Write a page with curves and plots; it opens offline.
+    #[arg(long, value_name = "FILE", conflicts_with = "journal")]
+    html: Option<PathBuf>,
 }
 
 fn weights(text: &str) -> Result<RewardWeights, String> {
@@ -84,97 +108,11 @@ pub(super) async fn run(mut arguments: ReplayArguments, folders: &Folders) -> Re
         return journal::run(arguments, &folder).await;
     }
     let folder = arguments.dataset.take().context("give --dataset DIR or --journal DIR")?;
-    let settings = PolicySettings::load(arguments.card.as_deref())?;
-    settings.warnings().iter().for_each(|warning| eprintln!("{warning}"));
-    if arguments.policy.is_empty() {
-        arguments.policy.push(settings.policy.clone());
-    }
-    for policy in &arguments.policy {
-        build(policy, &settings)?;
-    }
-    let dataset = Dataset::read(&folder, arguments.split.as_deref())?;
-    for policy in &arguments.policy {
-        let arm = policy.strip_prefix("fixed:");
-        if let Some(arm) = arm.filter(|arm| !dataset.models.iter().any(|model| model.arm.as_str() == *arm)) {
-            let known: Vec<_> = dataset.models.iter().map(|model| model.arm.as_str()).collect();
-            bail!("{} has no model {arm:?}; it has: {}", dataset.name, known.join(", "));
-        }
-    }
-    let left_out = match dataset.skipped_without_prompt {
-        0 => String::new(),
-        skipped => format!(" ({skipped} tasks without a prompt are left out)"),
-    };
-    eprintln!("{}: {} tasks x {} models{left_out}", dataset.name, dataset.tasks.len(), dataset.models.len());
-    let Embedded { model, dimension, vectors } = embedded(&dataset, folders).await?;
-    settings.check_embedding(&model, dimension)?;
-    let mut reports = Vec::with_capacity(arguments.policy.len());
-    for policy in &arguments.policy {
-        reports.push(one(&dataset, &vectors, policy, &settings, &arguments)?);
-    }
-    print(&dataset, &reports, arguments.reward);
-    write(arguments.json.as_deref(), &reports)
+    matrix::run(arguments, &folder, folders).await
 }
 
-fn write(path: Option<&Path>, found: &impl serde::Serialize) -> Result<()> {
+/// Writes what was found as JSON, where it was asked for.
+pub(super) fn write(path: Option<&Path>, found: &impl serde::Serialize) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
     fs::write(path, serde_json::to_vec_pretty(found)?).with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn one(
-    dataset: &Dataset,
-    embeddings: &[Embedding],
-    policy: &str,
-    settings: &PolicySettings,
-    arguments: &ReplayArguments,
-) -> Result<PolicyReport> {
-    // A failure to build was ruled out before; uniform never stands in for another policy.
-    let factory = || build(policy, settings).expect("built once already");
-    let mut options = ReplayOptions::new(policy, arguments.seeds);
-    options.weights = arguments.reward;
-    let bar = progress::bar(arguments.seeds * dataset.tasks.len() as u64, policy);
-    // Guards each seed's rounds so far.
-    let done = Mutex::new(BTreeMap::new());
-    let report = replay(dataset, embeddings, &factory, &options, &|Progress { seed, round, .. }| {
-        let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-        done.insert(seed, round as u64);
-        bar.set_position(done.values().sum());
-    })?;
-    bar.finish_and_clear();
-    Ok(report)
-}
-
-fn print(dataset: &Dataset, reports: &[PolicyReport], reward: RewardWeights) {
-    let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY);
-    table.set_header(["policy", "mean score", "cum. regret", "sd", "cost (usd)", "most used", "seconds"]);
-    let references = [
-        baselines::oracle(dataset, reward),
-        baselines::best_fixed(dataset, reward),
-        baselines::domain_best(dataset, reward),
-        baselines::random(dataset, reward),
-    ];
-    for report in reports.iter().chain(&references) {
-        let most = report.share_by_arm.iter().max_by(|a, b| a.1.total_cmp(b.1));
-        table.add_row([
-            report.policy.clone(),
-            format!("{:.4}", report.mean_score),
-            format!("{:.1}", report.cum_regret),
-            format!("{:.1}", report.cum_regret_sd),
-            format!("{:.4}", report.total_cost_usd),
-            most.map(|(arm, share)| format!("{arm} {:.0} %", 100.0 * share)).unwrap_or_default(),
-            format!("{:.1}", report.seconds),
-        ]);
-    }
-    for column in [1, 2, 3, 4, 6] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    println!("{table}");
-    println!(
-        "{} tasks, reward {} * score {:+} * usd, mean over the seeds; the last four rows know the outcomes.",
-        dataset.tasks.len(),
-        reward.e1,
-        reward.e2
-    );
 }

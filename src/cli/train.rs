@@ -181,7 +181,7 @@ async fn of_dataset(
             let Embedded { model, vectors, .. } = embedded(&dataset, folders).await?;
             Inputs::Embeddings { model, vectors }
         }
-        Kind::Tfidf => Inputs::Texts(dataset.tasks.iter().map(|task| task.prompt.as_str().into()).collect()),
+        Kind::Tfidf => Inputs::Texts(dataset.tasks.iter().map(|task| task.text().into()).collect()),
     };
     Ok((TrainingSet::of_dataset(&dataset, inputs)?, describe(&dataset)))
 }

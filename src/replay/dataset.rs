@@ -35,10 +35,12 @@ pub struct Dataset {
     pub models: Vec<Model>,
     /// The tasks, in the order of their file.
     pub tasks: Vec<DatasetTask>,
-    /// Tasks left out since they have no prompt.
-    pub skipped_without_prompt: usize,
+    /// Tasks whose prompt is not known; they are known by their domain alone.
+    pub without_prompt: usize,
     /// Results kept that the source marks as not measured.
     pub unmeasured: usize,
+    /// What to know of the data.
+    pub warnings: Vec<String>,
 }
 
 /// One model, an arm of the replay.
@@ -63,8 +65,8 @@ pub struct DatasetTask {
     pub domain: Domain,
     /// The benchmark it comes from.
     pub source: String,
-    /// The text to embed.
-    pub prompt: String,
+    /// What was asked; None where that is not known.
+    pub prompt: Option<String>,
     /// What verifiers may check an answer with: the released `reference`, and `answer` where its kind is known.
     pub metadata: Metadata,
     /// One result per model, in the models' order.
@@ -78,6 +80,17 @@ pub struct TaskResult {
     pub score: f64,
     /// Dollars.
     pub cost_usd: f64,
+    /// Whether the source measured it; else the row was filled in.
+    pub measured: bool,
+    /// Whether its patch applied, where that was recorded.
+    pub applied: Option<bool>,
+}
+
+impl DatasetTask {
+    /// The prompt, or for a task without one its domain's name.
+    pub fn text(&self) -> &str {
+        self.prompt.as_deref().unwrap_or(self.domain.as_str())
+    }
 }
 
 /// Why a dataset cannot be read.
@@ -177,6 +190,7 @@ struct ResultRow {
     score: f64,
     cost_usd: f64,
     measured: Option<u8>,
+    apply_ok: Option<f64>,
 }
 
 impl Dataset {
@@ -190,12 +204,27 @@ impl Dataset {
             split: split.map(Into::into),
             models,
             tasks: Vec::new(),
-            skipped_without_prompt: 0,
+            without_prompt: 0,
             unmeasured: 0,
+            warnings: Vec::new(),
         };
         dataset.read_tasks(&folder.join("tasks.jsonl"))?;
         dataset.read_results(&folder.join("results.csv"))?;
         Ok(dataset)
+    }
+
+    /// The tasks of these splits, with the same models.
+    pub fn only(&self, splits: &[String]) -> Result<Self, DatasetError> {
+        let tasks: Vec<DatasetTask> = self.tasks.iter().filter(|task| splits.contains(&task.split)).cloned().collect();
+        if tasks.is_empty() {
+            let there: std::collections::BTreeSet<_> = self.tasks.iter().map(|task| task.split.clone()).collect();
+            return Err(DatasetError::Empty(there.into_iter().collect()));
+        }
+        let without_prompt = tasks.iter().filter(|task| task.prompt.is_none()).count();
+        let unmeasured = tasks.iter().flat_map(|task| &task.results).filter(|result| !result.measured).count();
+        let split = Some(splits.join(","));
+        let (name, models, warnings) = (self.name.clone(), self.models.clone(), self.warnings.clone());
+        Ok(Self { name, split, models, tasks, without_prompt, unmeasured, warnings })
     }
 
     fn read_tasks(&mut self, path: &Path) -> Result<(), DatasetError> {
@@ -213,12 +242,9 @@ impl Dataset {
                 continue;
             }
             let metadata = row.metadata();
-            let Some(prompt) = row.prompt.filter(|prompt| !prompt.trim().is_empty()) else {
-                self.skipped_without_prompt += 1;
-                continue;
-            };
+            self.without_prompt += usize::from(row.prompt.is_none());
             let domain = Domain::new(row.dimension.to_lowercase()).map_err(|error| problem(error.to_string()))?;
-            let (id, split, source) = (row.task_id, row.split, row.source);
+            let (id, split, source, prompt) = (row.task_id, row.split, row.source, row.prompt);
             self.tasks.push(DatasetTask { id, split, domain, source, prompt, metadata, results: Vec::new() });
         }
         if self.tasks.is_empty() { Err(DatasetError::Empty(splits.into_keys().collect())) } else { Ok(()) }
@@ -248,7 +274,15 @@ impl Dataset {
             }
             self.unmeasured += usize::from(row.measured == Some(0));
             let slot = &mut matrix[task * models.len() + model];
-            if slot.replace(TaskResult { score: row.score, cost_usd: row.cost_usd }).is_some() {
+            if slot
+                .replace(TaskResult {
+                    score: row.score,
+                    cost_usd: row.cost_usd,
+                    measured: row.measured != Some(0),
+                    applied: row.apply_ok.map(|applied| applied > 0.5),
+                })
+                .is_some()
+            {
                 return Err(problem(format!("a second result of {} on {}", row.model, row.task_id)));
             }
         }

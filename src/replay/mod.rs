@@ -1,18 +1,27 @@
 //! Replay: any policy over an outcome matrix, with exact regret since every arm's outcome is known.
 //!
-//! `dataset` reads the matrix, `runner` turns the same loop as the live router over shuffled orders, `baselines` gives
-//! the bounds, `report` is what comes out. The policy sees only what a live router would: the prompt's embedding, the
-//! domain, expected costs from prices, and the outcomes of its own picks. Prompts are embedded by the caller;
-//! `embedding_cache` keeps the vectors.
+//! `dataset` reads the matrix, `scoring` says what an outcome is worth, `prepared` is what all policies of one stream
+//! share, `runner` turns the same loop as the live router over it, with one attempt a task or a cascade of them;
+//! `baselines` gives the bounds, `decisions` scores what others decided, `report` is what comes out and `page` shows it. A
+//! policy sees only what a live router would: the text and its embedding, the domain, expected costs from prices, and the
+//! outcomes of its own picks; `leak` proves it. Texts are embedded by the caller; `embedding_cache` keeps the vectors.
 
 pub mod baselines;
 pub mod embedding_cache;
+pub mod leak;
 pub mod off_policy;
+pub mod page;
 
 mod dataset;
+mod decisions;
+mod prepared;
 mod report;
 mod runner;
+mod scoring;
 
 pub use dataset::{Dataset, DatasetError, DatasetTask, Model, TaskResult};
-pub use report::PolicyReport;
-pub use runner::{Progress, ReplayError, ReplayOptions, run};
+pub use decisions::{Decided, Decisions};
+pub use prepared::Prepared;
+pub use report::{DomainReport, PolicyReport};
+pub use runner::{Learner, Order, Progress, Protocol, ReplayError, ReplayOptions, run};
+pub use scoring::{Rule, Scoring, Worth};

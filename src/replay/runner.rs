@@ -1,10 +1,15 @@
 //! Turns the loop over a dataset: recall, decide, draw, reward, learn, remember.
 //!
-//! Each seed is one shuffled order with its own policy, memory and draws; seeds run on the machine's cores and the
-//! result does not depend on how many there are. A policy that fails ends the replay: a silent fallback would be
-//! counted as the policy's own.
+//! Each seed is one order with its own policy, memory and draws; seeds run on the machine's cores and the result does not
+//! depend on how many there are. A policy that fails ends the replay: a silent fallback would be counted as the policy's
+//! own.
+//!
+//! Honesty. A policy sees the context, decides, and is then told the outcome of what it took, and of nothing else: the other
+//! cells of the matrix are read only to compute regret, after the draw. `leak` proves that of a policy and of this file.
 
 use std::{
+    fmt,
+    str::FromStr,
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -14,31 +19,112 @@ use std::{
 
 use rand::{Rng, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 
-use super::{Dataset, PolicyReport, baselines::rewards, report::SeedResult};
+use super::{
+    PolicyReport, Rule, Scoring, Worth,
+    prepared::Prepared,
+    report::{Ran, Setting, Step},
+};
 use crate::{
     action::{
-        policy::{LearntRound, Policy, PolicyError, Standings, observe},
-        sample::{PmfError, normalised, sample},
+        policy::{Attempt, Cascade, NextStep, Policy, PolicyError, Standings, observe},
+        sample::{PmfError, Stream, normalised, sample, stream},
     },
     memory::{CAP, Entry, Filter, MIN_SIMILARITY, Memory, MemoryError, RECALL_K, ScanMemory},
-    round::{Candidate, Context, Embedding, Mode, Recall, RewardWeights, TriedArm},
+    round::{Candidate, Context, RewardWeights, TriedArm},
 };
 
 /// Rounds between two calls of the progress callback.
 const PROGRESS_EVERY: usize = 100;
+
+/// In which order tasks come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// As in the file, whatever the seed.
+    Released,
+    /// By the seed.
+    #[default]
+    Shuffled,
+}
+
+/// How many models a task may get.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// One.
+    #[default]
+    Single,
+    /// One after another, each one's verdict known before the next is chosen; the best answer is kept, all are paid.
+    Cascade,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Released => "released",
+            Self::Shuffled => "shuffled",
+        })
+    }
+}
+
+impl FromStr for Order {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "released" => Ok(Self::Released),
+            "shuffled" => Ok(Self::Shuffled),
+            other => Err(format!("{other:?} is no order; choose released or shuffled")),
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Single => "single",
+            Self::Cascade => "cascade",
+        })
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "single" => Ok(Self::Single),
+            "cascade" => Ok(Self::Cascade),
+            other => Err(format!("{other:?} is no protocol; choose single or cascade")),
+        }
+    }
+}
 
 /// How to replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplayOptions {
     /// The policy's name in the report.
     pub policy: String,
-    /// One shuffled order each; at least one.
+    /// One order each; at least one.
     pub seeds: Vec<u64>,
+    /// In which order tasks come.
+    pub order: Order,
+    /// Which rows count.
+    pub rule: Rule,
     /// The reward.
     pub weights: RewardWeights,
     /// Entries that memory keeps.
     pub memory_cap: u64,
+}
+
+/// A learner, of one protocol or the other.
+pub enum Learner {
+    /// Takes one model a task.
+    Single(Box<dyn Policy>),
+    /// Takes one after another.
+    Cascade(Box<dyn Cascade>),
 }
 
 /// How far one seed is.
@@ -65,6 +151,9 @@ pub enum ReplayError {
         /// Needed.
         tasks: usize,
     },
+    /// What was learnt before must be of the same models.
+    #[error("the tasks to learn from before are of other models than those to replay")]
+    OtherModels,
     /// There is nothing to run.
     #[error("at least one seed is needed")]
     NoSeed,
@@ -94,38 +183,90 @@ pub enum ReplayError {
 }
 
 impl ReplayOptions {
-    /// Seeds 0 to `seeds` - 1, the default reward and memory.
+    /// Seeds 0 to `seeds` - 1, shuffled, with the default reward and memory, on the full table.
     pub fn new(policy: impl Into<String>, seeds: u64) -> Self {
-        let (policy, seeds) = (policy.into(), (0..seeds).collect());
-        Self { policy, seeds, weights: RewardWeights::default(), memory_cap: CAP }
+        Self {
+            policy: policy.into(),
+            seeds: (0..seeds).collect(),
+            order: Order::default(),
+            rule: Rule::default(),
+            weights: RewardWeights::default(),
+            memory_cap: CAP,
+        }
+    }
+
+    /// The rule and the reward.
+    pub fn scoring(&self) -> Scoring {
+        Scoring { rule: self.rule, weights: self.weights }
     }
 }
 
-/// Replays one policy. `embeddings` are those of the tasks' prompts, in order; `factory` makes a fresh policy per seed;
-/// `progress` is called from several threads, every hundred rounds and at each seed's end.
+impl Learner {
+    /// How many models it takes for a task.
+    pub fn protocol(&self) -> Protocol {
+        match self {
+            Self::Single(_) => Protocol::Single,
+            Self::Cascade(_) => Protocol::Cascade,
+        }
+    }
+
+    /// A copy of it as it is now.
+    pub fn snapshot(&self) -> Self {
+        match self {
+            Self::Single(policy) => Self::Single(policy.snapshot()),
+            Self::Cascade(cascade) => Self::Cascade(cascade.snapshot()),
+        }
+    }
+}
+
+/// Replays one learner, which learnt nothing yet; what is to be learnt before comes from `prepared`. `progress` is called
+/// from several threads, every hundred rounds and at each seed's end.
 pub fn run(
-    dataset: &Dataset,
-    embeddings: &[Embedding],
-    factory: &(dyn Fn() -> Box<dyn Policy> + Sync),
+    prepared: &Prepared<'_>,
+    learner: Learner,
     options: &ReplayOptions,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<PolicyReport, ReplayError> {
-    if embeddings.len() != dataset.tasks.len() {
-        return Err(ReplayError::Embeddings { embeddings: embeddings.len(), tasks: dataset.tasks.len() });
-    }
+    let started = Instant::now();
+    let orders = orders(prepared, learner.snapshot(), options, progress)?;
+    let setting = Setting {
+        dataset: prepared.dataset,
+        rule: options.rule,
+        order: options.order,
+        protocol: learner.protocol(),
+        warm: prepared.warm_splits(),
+    };
+    Ok(PolicyReport::join(setting, &options.policy, &orders, started.elapsed().as_secs_f64()))
+}
+
+/// Every seed's rounds.
+pub(super) fn orders(
+    prepared: &Prepared<'_>,
+    mut learner: Learner,
+    options: &ReplayOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Vec<Vec<Step>>, ReplayError> {
     if options.seeds.is_empty() {
         return Err(ReplayError::NoSeed);
     }
-    let started = Instant::now();
-    let candidates = all_candidates(dataset);
+    prepared.teach(&mut learner);
+    let bests = options.scoring().bests(prepared.dataset);
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     // Guards the seeds' results, by place; each worker writes once per seed.
     let results = Mutex::new(Vec::new());
     let worker = || {
         while let Some((place, seed)) = claim(&next, &failed, &options.seeds) {
-            let order = Order { dataset, embeddings, candidates: &candidates, options, seed };
-            let result = order.run(factory(), progress);
+            let mut pass = Pass {
+                prepared,
+                options,
+                bests: &bests,
+                seed,
+                learner: learner.snapshot(),
+                standings: prepared.standings().clone(),
+                memory: ScanMemory::new(options.memory_cap),
+            };
+            let result = pass.run(progress);
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
             results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((place, result));
         }
@@ -134,8 +275,7 @@ pub fn run(
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(worker))));
     let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     results.sort_by_key(|(place, _)| *place);
-    let results = results.into_iter().map(|(_, result)| result).collect::<Result<Vec<_>, _>>()?;
-    Ok(PolicyReport::join(dataset, &options.policy, &results, started.elapsed().as_secs_f64()))
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 fn claim(next: &AtomicUsize, failed: &AtomicBool, seeds: &[u64]) -> Option<(usize, u64)> {
@@ -143,117 +283,175 @@ fn claim(next: &AtomicUsize, failed: &AtomicBool, seeds: &[u64]) -> Option<(usiz
     seeds.get(place).filter(|_| !failed.load(Ordering::Relaxed)).map(|seed| (place, *seed))
 }
 
-/// Every task's candidates: all models, at the cost that a router would expect.
-fn all_candidates(dataset: &Dataset) -> Vec<Vec<Candidate>> {
-    let of_task = |task: &super::DatasetTask| {
-        let candidate = |model: &super::Model| {
-            Candidate::new(Mode::Single, model.arm.clone(), model.expected_cost_usd(&task.prompt))
-        };
-        dataset.models.iter().map(candidate).collect()
-    };
-    dataset.tasks.iter().map(of_task).collect()
-}
-
-/// One seed's pass over the tasks.
-struct Order<'a> {
-    dataset: &'a Dataset,
-    embeddings: &'a [Embedding],
-    candidates: &'a [Vec<Candidate>],
+/// One seed's pass over the tasks, and what it has taught so far.
+struct Pass<'a> {
+    prepared: &'a Prepared<'a>,
     options: &'a ReplayOptions,
+    bests: &'a [f64],
     seed: u64,
-}
-
-/// What one order has taught so far.
-struct Learnt {
-    policy: Box<dyn Policy>,
+    learner: Learner,
     standings: Standings,
+    memory: ScanMemory,
 }
 
-impl Order<'_> {
-    fn run(&self, policy: Box<dyn Policy>, progress: &(dyn Fn(Progress) + Sync)) -> Result<SeedResult, ReplayError> {
+impl Pass<'_> {
+    fn run(&mut self, progress: &(dyn Fn(Progress) + Sync)) -> Result<Vec<Step>, ReplayError> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
-        let mut order: Vec<usize> = (0..self.dataset.tasks.len()).collect();
-        order.shuffle(&mut rng);
-        let memory = ScanMemory::new(self.options.memory_cap);
-        let mut learnt = Learnt { policy, standings: Standings::default() };
-        let mut result = SeedResult { rounds_by_model: vec![0.0; self.dataset.models.len()], ..SeedResult::default() };
+        let mut order: Vec<usize> = (0..self.prepared.dataset.tasks.len()).collect();
+        match self.options.order {
+            Order::Shuffled => order.shuffle(&mut rng),
+            Order::Released => {}
+        }
+        let mut steps = Vec::with_capacity(order.len());
+        let mut cum_regret = 0.0;
         for (round, task) in order.iter().enumerate() {
-            self.turn(round, *task, rng.random(), &mut learnt, &memory, &mut result)?;
+            let step = self.turn(round, *task, rng.random())?;
+            cum_regret += step.regret;
+            steps.push(step);
             let (done, rounds) = (round + 1, order.len());
             if done % PROGRESS_EVERY == 0 || done == rounds {
-                progress(Progress { seed: self.seed, round: done, rounds, cum_regret: result.regret_sum });
+                progress(Progress { seed: self.seed, round: done, rounds, cum_regret });
             }
         }
-        Ok(result)
+        Ok(steps)
     }
 
     /// One turn of the loop.
-    fn turn(
-        &self,
-        round: usize,
-        index: usize,
-        seed: u64,
-        learnt: &mut Learnt,
-        memory: &ScanMemory,
-        result: &mut SeedResult,
-    ) -> Result<(), ReplayError> {
-        let task = &self.dataset.tasks[index];
-        let embedding = &self.embeddings[index];
-        let mut context = Context {
-            text: task.prompt.as_str().into(),
-            embedding: embedding.clone(),
-            domain: task.domain.clone(),
-            neighbours: memory.query(embedding, RECALL_K, MIN_SIMILARITY, &Filter::default())?,
-            recall: Recall::Ok,
-            candidates: self.candidates[index].clone(),
-            last: None,
-            weights: self.options.weights,
+    fn turn(&mut self, round: usize, task: usize, seed: u64) -> Result<Step, ReplayError> {
+        let context = self.context(task)?;
+        let attempts = match &self.learner {
+            Learner::Single(policy) => vec![self.attempt(policy.as_ref(), &context, round, task, seed)?],
+            Learner::Cascade(cascade) => self.attempts(cascade.as_ref(), &context, round, task, seed)?,
         };
-        observe(&mut context, &learnt.standings);
+        self.remember(round, task, &context, &attempts)?;
+        let (kept, worth) = kept(&attempts);
+        let regret = self.bests[task] - self.options.scoring().reward(worth);
+        let propensity = attempts.iter().map(|attempt| attempt.propensity).product();
+        let ran = Ran::Models { attempts: attempts.iter().map(|attempt| attempt.place).collect(), kept };
+        Ok(Step { task, ran, propensity, worth, regret })
+    }
+
+    /// What is known of a task before anything is decided.
+    fn context(&self, task: usize) -> Result<Context, ReplayError> {
+        let prepared = self.prepared;
+        let of_task = &prepared.dataset.tasks[task];
+        let embedding = &prepared.embeddings[task];
+        let recent = self.memory.query(embedding, RECALL_K, MIN_SIMILARITY, &Filter::default())?;
+        let mut context = Context {
+            neighbours: prepared.neighbours(task, recent),
+            weights: self.options.weights,
+            text: of_task.text().into(),
+            ..Context::new(embedding.clone(), of_task.domain.clone(), prepared.candidates(task).to_vec())
+        };
+        observe(&mut context, &self.standings);
+        Ok(context)
+    }
+
+    /// What a model made of a task: the one place where a pass reads outcomes.
+    fn outcome(&self, task: usize, place: usize) -> Worth {
+        self.options.scoring().worth(&self.prepared.dataset.tasks[task].results[place])
+    }
+
+    /// The one attempt of a policy.
+    fn attempt(
+        &self,
+        policy: &dyn Policy,
+        context: &Context,
+        round: usize,
+        task: usize,
+        seed: u64,
+    ) -> Result<Attempt, ReplayError> {
         let failed = |source| ReplayError::Policy { seed: self.seed, round, source };
         let wrong = |source| ReplayError::Pmf { seed: self.seed, round, source };
-        let opinion = learnt.policy.decide(&context, seed).map_err(failed)?;
+        let opinion = policy.decide(context, seed).map_err(failed)?;
         let pmf = normalised(opinion.pmf).map_err(wrong)?;
-        let taken = sample(&pmf, seed).map_err(wrong)?;
-        let Candidate { mode, arm, .. } = &context.candidates[taken];
-        let outcome = task.results[taken];
-        let rewards = rewards(task, self.options.weights);
-        let learnt_round = LearntRound {
-            context: &context,
-            mode: *mode,
-            arm,
-            propensity: pmf[taken],
-            seed,
-            voters: &opinion.voters,
-            score: outcome.score,
-            reward: rewards[taken],
-            cost_usd: outcome.cost_usd,
-            trust: 1.0,
-        };
-        learnt.policy.learn(&learnt_round);
-        learnt.standings.learn(&learnt_round);
-        let tried = TriedArm {
-            mode: *mode,
-            arm: arm.clone(),
-            score: outcome.score,
-            cost_usd: outcome.cost_usd,
-            trace: String::new(),
-        };
+        let place = sample(&pmf, seed).map_err(wrong)?;
+        let Worth { score, cost_usd } = self.outcome(task, place);
+        Ok(Attempt { place, propensity: pmf[place], seed, voters: opinion.voters, score, cost_usd })
+    }
+
+    /// The attempts of a cascade, until it stops or nothing is left to try.
+    fn attempts(
+        &self,
+        cascade: &dyn Cascade,
+        context: &Context,
+        round: usize,
+        task: usize,
+        seed: u64,
+    ) -> Result<Vec<Attempt>, ReplayError> {
+        let failed = |source| ReplayError::Policy { seed: self.seed, round, source };
+        let wrong = |source| ReplayError::Pmf { seed: self.seed, round, source };
+        let mut attempts: Vec<Attempt> = Vec::new();
+        let mut seeds = stream(seed, Stream::Cascade);
+        while attempts.len() < context.candidates.len() {
+            let seed: u64 = seeds.random();
+            let NextStep { mut pmf, stop, voters } = cascade.next(context, &attempts, seed).map_err(failed)?;
+            // The end is one more thing that may be drawn, once something was tried.
+            if !attempts.is_empty() {
+                pmf.push(stop);
+            }
+            let pmf = normalised(pmf).map_err(wrong)?;
+            let place = sample(&pmf, seed).map_err(wrong)?;
+            if place == context.candidates.len() {
+                break;
+            }
+            let Worth { score, cost_usd } = self.outcome(task, place);
+            attempts.push(Attempt { place, propensity: pmf[place], seed, voters, score, cost_usd });
+        }
+        Ok(attempts)
+    }
+
+    /// Learns what the attempts gave, and nothing else.
+    fn remember(
+        &mut self,
+        round: usize,
+        task: usize,
+        context: &Context,
+        attempts: &[Attempt],
+    ) -> Result<(), ReplayError> {
+        for attempt in attempts {
+            let learnt = attempt.round(context, &context.candidates[attempt.place]);
+            if let Learner::Single(policy) = &mut self.learner {
+                policy.learn(&learnt);
+            }
+            self.standings.learn(&learnt);
+        }
+        if let Learner::Cascade(cascade) = &mut self.learner {
+            cascade.learn(context, attempts);
+        }
+        let of_task = &self.prepared.dataset.tasks[task];
         let entry = Entry {
-            task_id: task.id.clone(),
-            domain: task.domain.clone(),
+            task_id: of_task.id.clone(),
+            domain: of_task.domain.clone(),
             // A replay has no clock.
             at_ms: 0,
-            embedding: embedding.clone(),
-            outcomes: vec![tried],
+            embedding: context.embedding.clone(),
+            outcomes: attempts.iter().map(|attempt| tried(&context.candidates[attempt.place], attempt)).collect(),
         };
-        memory.put(round as u64, &[entry])?;
-        result.score_sum += outcome.score;
-        result.cost_usd_sum += outcome.cost_usd;
-        result.regret_sum += rewards.iter().copied().fold(f64::NEG_INFINITY, f64::max) - rewards[taken];
-        result.rounds_by_model[taken] += 1.0;
-        Ok(())
+        Ok(self.memory.put(round as u64, &[entry])?)
     }
+}
+
+fn tried(candidate: &Candidate, attempt: &Attempt) -> TriedArm {
+    TriedArm {
+        mode: candidate.mode,
+        arm: candidate.arm.clone(),
+        score: attempt.score,
+        cost_usd: attempt.cost_usd,
+        trace: String::new(),
+    }
+}
+
+/// The best answer, the first of those that are as good, and what all attempts were worth; at least one.
+fn kept(attempts: &[Attempt]) -> (usize, Worth) {
+    let mut kept = &attempts[0];
+    for attempt in attempts {
+        if attempt.score > kept.score {
+            kept = attempt;
+        }
+    }
+    let cost_usd = attempts.iter().map(|attempt| attempt.cost_usd).sum();
+    (kept.place, Worth { score: kept.score, cost_usd })
 }
 
 #[cfg(test)]

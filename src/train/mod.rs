@@ -13,6 +13,7 @@
 mod classifier;
 mod fit;
 mod priors;
+pub mod routers;
 #[cfg(test)]
 mod tests;
 mod tfidf;

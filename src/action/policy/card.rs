@@ -13,12 +13,13 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::{
-    BagSettings, BetaThompsonSettings, ClassifierSettings, DomainPriorSettings, EnsembleSettings,
-    EpsilonGreedySettings, FeatureSettings, Features, HybridLinearSettings, HybridTextSettings, HybridUcbSettings,
-    KnnUcbSettings, LinThompsonSettings, LinUcbSettings, MemoryKnnSettings, ProbingSet, ShrinkageSettings,
-    SquareCbSettings, TrainedError, TrainedKind, Ucb1Settings, features::TEXT_DIMENSIONS_MAX, registry::build,
+    BagSettings, BetaThompsonSettings, Cascade, CascadeSettings, ClassifierSettings, DomainPriorSettings,
+    EnsembleSettings, EpsilonGreedySettings, FeatureSettings, Features, HybridLinearSettings, HybridTextSettings,
+    HybridUcbSettings, KnnUcbSettings, Latent, LinThompsonSettings, LinUcbSettings, MemoryKnnSettings, ProbingSet,
+    ProbitSettings, ShrinkageSettings, SquareCbSettings, TrainedError, TrainedKind, Ucb1Settings,
+    features::TEXT_DIMENSIONS_MAX, registry::build,
 };
-use crate::action::wrap::{AffinitySettings, BudgetSettings, DiscountSettings, NewArmSettings};
+use crate::action::wrap::{AffinitySettings, BudgetSettings, CostsSettings, DiscountSettings, NewArmSettings};
 
 const DEFAULT_CARD: &str = include_str!("../../../policies/default.toml");
 
@@ -51,6 +52,8 @@ pub struct PolicySettings {
     pub affinity: AffinitySettings,
     /// Settings of the wrapper `budget:`.
     pub budget: BudgetSettings,
+    /// Settings of the wrapper `costs:`.
+    pub costs: CostsSettings,
     /// Settings of the wrapper `discount:`.
     pub discount: DiscountSettings,
     /// Settings of the wrapper `new_arm:`.
@@ -61,6 +64,10 @@ pub struct PolicySettings {
     pub shrinkage: ShrinkageSettings,
     /// Settings of `hybrid_text`.
     pub hybrid_text: HybridTextSettings,
+    /// Settings of `probit`.
+    pub probit: ProbitSettings,
+    /// Settings of the cascade.
+    pub cascade: CascadeSettings,
     /// Settings of `hybrid_linear`.
     pub hybrid_linear: HybridLinearSettings,
     /// Settings of `domain_prior`.
@@ -227,6 +234,11 @@ impl PolicySettings {
         models.into_iter().flatten().map(PathBuf::as_path)
     }
 
+    /// The cascade that learns, nothing learnt yet.
+    pub fn cascade(&self) -> Box<dyn Cascade> {
+        Box::new(Latent::new(self.cascade))
+    }
+
     /// Whether the classifier's model fits the embedding model in use.
     pub fn check_embedding(&self, model: &str, dimension: usize) -> Result<(), CardError> {
         match self.classifier.loaded.as_ref().map(|loaded| &loaded.features) {
@@ -286,6 +298,9 @@ impl PolicySettings {
         self.ensemble.check(checks.section("ensemble"));
         self.affinity.check(checks.section("affinity"));
         self.budget.check(checks.section("budget"));
+        self.costs.check(checks.section("costs"));
+        self.probit.check(checks.section("probit"));
+        self.cascade.check(checks.section("cascade"));
         self.discount.check(checks.section("discount"));
         self.new_arm.check(checks.section("new_arm"));
         self.features.check(checks.section("features"));

@@ -15,6 +15,7 @@ mod arm_features;
 mod bag;
 mod beta_thompson;
 mod card;
+mod cascade;
 mod classifier;
 mod domain_prior;
 mod ensemble;
@@ -38,6 +39,7 @@ mod memory_knn;
 #[cfg(test)]
 mod oracles;
 mod probing;
+mod probit;
 mod recalled;
 mod registry;
 mod ridge;
@@ -59,6 +61,7 @@ pub use arm_features::observe;
 pub use bag::{Bag, BagSettings};
 pub use beta_thompson::{BetaThompson, BetaThompsonSettings};
 pub use card::{CardError, PolicySettings, VoterSettings, lay_over};
+pub use cascade::{Attempt, Cascade, CascadeSettings, Escalate, Latent, NextStep};
 pub use classifier::{
     ArmModel, Classifier, ClassifierModel, ClassifierSettings, Features, HeldOut, MODEL_DOMAINS_MAX, Vocabulary, words,
 };
@@ -75,6 +78,7 @@ pub use lin_thompson::{LinThompson, LinThompsonSettings};
 pub use lin_ucb::{LinUcb, LinUcbSettings};
 pub use memory_knn::{MemoryKnn, MemoryKnnSettings};
 pub use probing::{ProbingCell, ProbingSet};
+pub use probit::{Probit, ProbitSettings};
 pub use registry::{NAMES, RegistryError, WRAPPERS, build};
 pub use shrinkage::ShrinkageSettings;
 pub use square_cb::{SquareCb, SquareCbSettings};
@@ -86,6 +90,7 @@ pub use uniform::Uniform;
 
 pub(in crate::action) use card::Checks;
 use estimates::Estimates;
+pub(in crate::action) use state::{read as read_state, write as write_state};
 
 /// Maps a context to a distribution over its candidates, and learns from verified rounds.
 pub trait Policy: Send + Sync {

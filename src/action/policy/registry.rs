@@ -6,16 +6,16 @@ use std::path::Path;
 
 use super::{
     Bag, BetaThompson, Classifier, ClassifierSettings, DomainPrior, Ensemble, EpsilonGreedy, Fixed, HybridLinear,
-    HybridText, HybridUcb, KnnUcb, LinThompson, LinUcb, MemoryKnn, Policy, PolicySettings, SquareCb, TrainedKind, Ucb1,
-    Uniform,
+    HybridText, HybridUcb, KnnUcb, LinThompson, LinUcb, MemoryKnn, Policy, PolicySettings, Probit, SquareCb,
+    TrainedKind, Ucb1, Uniform,
 };
 use crate::{
-    action::wrap::{Affinity, Budget, Discount, NewArm, Wrapped},
+    action::wrap::{Affinity, Budget, Costs, Discount, NewArm, Wrapped},
     round::ArmId,
 };
 
 /// The names that [`build`] knows; `fixed:ARM` takes an arm's id.
-pub const NAMES: [&str; 18] = [
+pub const NAMES: [&str; 19] = [
     "uniform",
     "fixed:ARM",
     "epsilon_greedy",
@@ -31,13 +31,14 @@ pub const NAMES: [&str; 18] = [
     "hybrid_linear",
     "hybrid_text",
     "hybrid_ucb",
+    "probit",
     "classifier",
     "tfidf_classifier",
     "ensemble",
 ];
 
 /// The wrappers, which go before a name: `discount:lin_ucb`, or several, outermost first.
-pub const WRAPPERS: [&str; 4] = ["affinity", "budget", "discount", "new_arm"];
+pub const WRAPPERS: [&str; 5] = ["affinity", "budget", "costs", "discount", "new_arm"];
 
 /// Why there is no such policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -81,6 +82,7 @@ pub fn build(name: &str, settings: &PolicySettings) -> Result<Box<dyn Policy>, R
         return Ok(match wrapper {
             "affinity" => Box::new(Wrapped::new(Affinity::new(settings.affinity), inner)),
             "budget" => Box::new(Wrapped::new(Budget::new(settings.budget), inner)),
+            "costs" => Box::new(Wrapped::new(Costs::new(settings.costs), inner)),
             "discount" => Box::new(Wrapped::new(Discount::new(settings.discount), inner)),
             _ => Box::new(Wrapped::new(NewArm::new(settings.new_arm), inner)),
         });
@@ -118,6 +120,7 @@ fn single(name: &str, settings: &PolicySettings, floor: f64) -> Result<Box<dyn P
             Box::new(DomainPrior::new(prior.clone(), floor))
         }
         "hybrid_text" => Box::new(HybridText::new(settings.hybrid_text, floor)),
+        "probit" => Box::new(Probit::new(settings.probit, floor)),
         "hybrid_linear" => Box::new(HybridLinear::new(settings.hybrid_linear, floor)),
         "classifier" => Box::new(classifier(TrainedKind::Classifier, &settings.classifier, floor)?),
         "tfidf_classifier" => Box::new(classifier(TrainedKind::TfidfClassifier, &settings.tfidf_classifier, floor)?),

@@ -41,11 +41,11 @@ impl Row {
 }
 
 /// Writes a state.
-pub(super) fn write(state: &impl Serialize) -> Value {
+pub(in crate::action) fn write(state: &impl Serialize) -> Value {
     serde_json::to_value(state).unwrap_or(Value::Null)
 }
 
 /// Reads a state of a known shape.
-pub(super) fn read<T: DeserializeOwned>(state: &Value) -> Result<T, StateError> {
+pub(in crate::action) fn read<T: DeserializeOwned>(state: &Value) -> Result<T, StateError> {
     serde_json::from_value(state.clone()).map_err(|error| StateError::Shape(error.to_string()))
 }

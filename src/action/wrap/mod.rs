@@ -5,6 +5,7 @@
 
 mod affinity;
 mod budget;
+mod costs;
 mod discount;
 mod new_arm;
 
@@ -15,6 +16,7 @@ use crate::round::{Context, Domain};
 
 pub use affinity::{Affinity, AffinitySettings};
 pub use budget::{Budget, BudgetSettings};
+pub use costs::{Costs, CostsSettings};
 pub use discount::{Discount, DiscountSettings};
 pub use new_arm::{NewArm, NewArmSettings};
 

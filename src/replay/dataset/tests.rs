@@ -16,7 +16,7 @@ const RESULTS: &str = concat!(
     "task_id,model,score,cost_usd,measured\n",
     "\"t,1\",a,0.5,0.001,1\n",
     "\"t,1\",b,1,0.01,0\n",
-    "t2,a,0,0,1\nt3,a,0,0,1\nt3,b,0,0,1\n",
+    "t2,a,0,0,1\nt2,b,0,0,1\nt3,a,0,0,1\nt3,b,0,0,1\n",
 );
 
 fn folder(models: &str, tasks: &str, results: &str) -> tempfile::TempDir {
@@ -31,11 +31,11 @@ fn folder(models: &str, tasks: &str, results: &str) -> tempfile::TempDir {
 fn reads_quoted_fields_splits_and_counts_what_it_leaves_out() {
     let folder = folder(MODELS, TASKS, RESULTS);
     let dataset = Dataset::read(folder.path(), Some("train")).unwrap();
-    assert_eq!((dataset.tasks.len(), dataset.skipped_without_prompt, dataset.unmeasured), (1, 1, 1));
+    assert_eq!((dataset.tasks.len(), dataset.without_prompt, dataset.unmeasured), (2, 1, 1));
     let task = &dataset.tasks[0];
     assert_eq!((task.id.as_str(), task.domain.as_str()), ("t,1", "math"));
-    assert_eq!(task.results[1], TaskResult { score: 1.0, cost_usd: 0.01 });
-    assert_eq!(Dataset::read(folder.path(), None).unwrap().tasks.len(), 2);
+    assert_eq!(task.results[1], TaskResult { score: 1.0, cost_usd: 0.01, measured: false, applied: None });
+    assert_eq!(Dataset::read(folder.path(), None).unwrap().tasks.len(), 3);
     let error = Dataset::read(folder.path(), Some("val")).unwrap_err().to_string();
     assert!(error.contains("test, train"), "{error}");
 }
