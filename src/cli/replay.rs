@@ -81,6 +81,9 @@ pub(super) struct ReplayArguments {
     #[arg(long, value_name = "e1,e2", conflicts_with = "journal", default_value = "1,-0.1", value_parser = weights,
         allow_hyphen_values = true)]
     reward: RewardWeights,
+    /// Similar past tasks that each task recalls; a daemon recalls 10.
+    #[arg(long, value_name = "K", conflicts_with = "journal", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    recall: u16,
     /// Prove before that no policy sees more than the outcomes of what it took; takes two more passes each.
     #[arg(long, conflicts_with = "journal")]
     check_leaks: bool,

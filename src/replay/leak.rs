@@ -47,8 +47,8 @@ pub fn check(
     let options = ReplayOptions { seeds: vec![*seed], ..options.clone() };
     let pass = |dataset: &Dataset| -> Result<Vec<Step>, ReplayError> {
         let prepared = match known {
-            Some(known) => Prepared::warm(dataset, embeddings, known, options.scoring())?,
-            None => Prepared::cold(dataset, embeddings)?,
+            Some(known) => Prepared::warm(dataset, embeddings, known, options.scoring(), options.recall)?,
+            None => Prepared::cold(dataset, embeddings, options.recall)?,
         };
         Ok(orders(&prepared, make(dataset), &options, &|_| {})?.swap_remove(0))
     };

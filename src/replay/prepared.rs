@@ -12,7 +12,7 @@ use std::sync::{
 use super::{Dataset, DatasetTask, Learner, ReplayError, Scoring};
 use crate::{
     action::policy::{Attempt, Standings, observe},
-    memory::{MIN_SIMILARITY, RECALL_K},
+    memory::MIN_SIMILARITY,
     round::{Candidate, Context, Embedding, Mode, Neighbour, TriedArm},
 };
 
@@ -25,6 +25,8 @@ pub struct Prepared<'a> {
     pub(super) embeddings: &'a [Embedding],
     /// Of each task.
     candidates: Vec<Vec<Candidate>>,
+    /// Neighbours that a task recalls.
+    pub(super) recall: usize,
     warm: Option<Warm<'a>>,
     cold: Standings,
 }
@@ -48,11 +50,12 @@ struct Near {
 }
 
 impl<'a> Prepared<'a> {
-    /// A stream that starts from nothing. `embeddings` are those of the tasks' texts, in order.
-    pub fn cold(dataset: &'a Dataset, embeddings: &'a [Embedding]) -> Result<Self, ReplayError> {
+    /// A stream that starts from nothing. `embeddings` are those of the tasks' texts, in order; each task recalls at most
+    /// `recall` neighbours.
+    pub fn cold(dataset: &'a Dataset, embeddings: &'a [Embedding], recall: usize) -> Result<Self, ReplayError> {
         one_each(dataset, embeddings)?;
         let candidates = all_candidates(dataset);
-        Ok(Self { dataset, embeddings, candidates, warm: None, cold: Standings::default() })
+        Ok(Self { dataset, embeddings, candidates, recall, warm: None, cold: Standings::default() })
     }
 
     /// A stream before which all outcomes on other tasks of the same models are known.
@@ -61,13 +64,14 @@ impl<'a> Prepared<'a> {
         embeddings: &'a [Embedding],
         (known, known_embeddings): (&'a Dataset, &'a [Embedding]),
         scoring: Scoring,
+        recall: usize,
     ) -> Result<Self, ReplayError> {
         one_each(dataset, embeddings)?;
         one_each(known, known_embeddings)?;
         if known.models != dataset.models {
             return Err(ReplayError::OtherModels);
         }
-        let before = nearest(known_embeddings, known_embeddings, |task| task);
+        let before = nearest(known_embeddings, known_embeddings, recall, |task| task);
         let mut standings = Standings::default();
         let mut contexts = Vec::with_capacity(known.tasks.len());
         for ((task, embedding), near) in known.tasks.iter().zip(known_embeddings).zip(&before) {
@@ -83,12 +87,12 @@ impl<'a> Prepared<'a> {
             }
             contexts.push(context);
         }
-        let nearest = nearest(embeddings, known_embeddings, |_| known.tasks.len());
+        let nearest = nearest(embeddings, known_embeddings, recall, |_| known.tasks.len());
         let mut splits: Vec<String> = known.tasks.iter().map(|task| task.split.clone()).collect();
         splits.dedup();
         let warm = Warm { dataset: known, splits, contexts, scoring, standings, nearest };
         let candidates = all_candidates(dataset);
-        Ok(Self { dataset, embeddings, candidates, warm: Some(warm), cold: Standings::default() })
+        Ok(Self { dataset, embeddings, candidates, recall, warm: Some(warm), cold: Standings::default() })
     }
 
     /// How many tasks the stream has.
@@ -133,7 +137,7 @@ impl<'a> Prepared<'a> {
         let known = warm.nearest[task].iter().map(|near| neighbour(warm.dataset, *near, warm.scoring));
         let mut all: Vec<Neighbour> = recent.chain(known).collect();
         all.sort_by(|a, b| b.similarity.total_cmp(&a.similarity).then(b.seq.cmp(&a.seq)));
-        all.truncate(RECALL_K);
+        all.truncate(self.recall);
         all
     }
 }
@@ -186,7 +190,7 @@ fn neighbour(known: &Dataset, near: Near, scoring: Scoring) -> Neighbour {
 }
 
 /// For each text the nearest of the known ones before `before(its place)`, nearest first, later ones first of those as near.
-fn nearest(texts: &[Embedding], known: &[Embedding], before: impl Fn(usize) -> usize + Sync) -> Vec<Vec<Near>> {
+fn nearest(texts: &[Embedding], known: &[Embedding], recall: usize, before: impl Fn(usize) -> usize + Sync) -> Vec<Vec<Near>> {
     let next = AtomicUsize::new(0);
     // Guards the chunks that are done, with their first place.
     let done = Mutex::new(Vec::new());
@@ -196,7 +200,7 @@ fn nearest(texts: &[Embedding], known: &[Embedding], before: impl Fn(usize) -> u
             let Some(chunk) = texts.get(first..texts.len().min(first + CHUNK)).filter(|chunk| !chunk.is_empty()) else {
                 break;
             };
-            let of = |(offset, text): (usize, &Embedding)| of_text(text, &known[..before(first + offset)]);
+            let of = |(offset, text): (usize, &Embedding)| of_text(text, &known[..before(first + offset)], recall);
             let found: Vec<_> = chunk.iter().enumerate().map(of).collect();
             done.lock().unwrap_or_else(PoisonError::into_inner).push((first, found));
         }
@@ -208,14 +212,14 @@ fn nearest(texts: &[Embedding], known: &[Embedding], before: impl Fn(usize) -> u
     done.into_iter().flat_map(|(_, found)| found).collect()
 }
 
-fn of_text(text: &Embedding, known: &[Embedding]) -> Vec<Near> {
+fn of_text(text: &Embedding, known: &[Embedding], recall: usize) -> Vec<Near> {
     let near = |(place, known)| Near { place, similarity: text.cosine(known) };
     let mut near: Vec<Near> =
         known.iter().enumerate().map(near).filter(|near| near.similarity >= MIN_SIMILARITY).collect();
     let order = |a: &Near, b: &Near| b.similarity.total_cmp(&a.similarity).then(b.place.cmp(&a.place));
-    if near.len() > RECALL_K {
-        near.select_nth_unstable_by(RECALL_K - 1, order);
-        near.truncate(RECALL_K);
+    if near.len() > recall && recall > 0 {
+        near.select_nth_unstable_by(recall - 1, order);
+        near.truncate(recall);
     }
     near.sort_by(order);
     near

@@ -117,6 +117,8 @@ pub struct ReplayOptions {
     pub weights: RewardWeights,
     /// Entries that memory keeps.
     pub memory_cap: u64,
+    /// Neighbours that a task recalls.
+    pub recall: usize,
 }
 
 /// A learner, of one protocol or the other.
@@ -192,6 +194,7 @@ impl ReplayOptions {
             rule: Rule::default(),
             weights: RewardWeights::default(),
             memory_cap: CAP,
+            recall: RECALL_K,
         }
     }
 
@@ -336,7 +339,7 @@ impl Pass<'_> {
         let prepared = self.prepared;
         let of_task = &prepared.dataset.tasks[task];
         let embedding = &prepared.embeddings[task];
-        let recent = self.memory.query(embedding, RECALL_K, MIN_SIMILARITY, &Filter::default())?;
+        let recent = self.memory.query(embedding, prepared.recall, MIN_SIMILARITY, &Filter::default())?;
         let mut context = Context {
             neighbours: prepared.neighbours(task, recent),
             weights: self.options.weights,

@@ -37,6 +37,8 @@ const COLD: [&str; 8] =
     ["ensemble", "hybrid_text", "domain_prior", "beta_thompson", "memory_knn", "lin_ucb", "lin_thompson", "uniform"];
 /// Policies that may try several models a task.
 const CASCADES: [&str; 3] = ["cascade", "ensemble", "beta_thompson"];
+/// Neighbours that a task recalls: as a daemon does.
+const RECALL: usize = 10;
 /// ACRouter's fixed chain: run until an answer is right, then escalate if at least so many patches applied.
 const CHAIN: [&str; 4] = ["MiniMax-M2.7", "kimi-k2.5", "gpt-5.4", "glm-5"];
 const ESCALATE_TO: &str = "claude-opus-4-6";
@@ -116,7 +118,7 @@ impl Paper<'_> {
         let scoring = Self::scoring(Rule::Measured);
         let known = Known::of(&self.known.dataset, &self.known.vectors, scoring);
         let maker = Maker { settings: &self.settings, protocol: Protocol::Single, known: Some(known) };
-        let prepared = prepared(test, Some(&self.known), scoring)?;
+        let prepared = prepared(test, Some(&self.known), scoring, RECALL)?;
         let mut rows = Vec::new();
         for name in ONLINE.iter().chain(&routers::NAMES) {
             rows.push(self.row(&prepared, &maker, (name, name), Order::Released, 1, scoring)?);
@@ -139,12 +141,12 @@ impl Paper<'_> {
     fn out_of_distribution(&self, ood: &Tasks) -> Result<Section> {
         let scoring = Self::scoring(Rule::Full);
         let maker = Maker { settings: &self.settings, protocol: Protocol::Single, known: None };
-        let cold = prepared(ood, None, scoring)?;
+        let cold = prepared(ood, None, scoring, RECALL)?;
         let mut rows = Vec::new();
         for name in COLD {
             rows.push(self.row(&cold, &maker, (name, name), Order::Shuffled, self.seeds, scoring)?);
         }
-        let warm = prepared(ood, Some(&self.known), scoring)?;
+        let warm = prepared(ood, Some(&self.known), scoring, RECALL)?;
         let label = ("ensemble", "ensemble, warm");
         rows.push(self.row(&warm, &maker, label, Order::Shuffled, self.seeds, scoring)?);
         rows.extend(self.published("ood176", &ood.dataset, scoring, false)?);
@@ -167,12 +169,12 @@ impl Paper<'_> {
     fn cascades(&self, ood: &Tasks) -> Result<Section> {
         let scoring = Self::scoring(Rule::Full);
         let maker = Maker { settings: &self.settings, protocol: Protocol::Cascade, known: None };
-        let cold = prepared(ood, None, scoring)?;
+        let cold = prepared(ood, None, scoring, RECALL)?;
         let mut rows = Vec::new();
         for name in CASCADES {
             rows.push(self.row(&cold, &maker, (name, name), Order::Shuffled, self.seeds, scoring)?);
         }
-        let warm = prepared(ood, Some(&self.known), scoring)?;
+        let warm = prepared(ood, Some(&self.known), scoring, RECALL)?;
         let label = ("cascade", "cascade, warm");
         rows.push(self.row(&warm, &maker, label, Order::Shuffled, self.seeds, scoring)?);
         rows.extend(self.published("ood176", &ood.dataset, scoring, true)?);

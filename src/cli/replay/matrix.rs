@@ -173,9 +173,10 @@ fn policies(
         order: arguments.order,
         rule: scoring.rule,
         weights: scoring.weights,
+        recall: arguments.recall.into(),
         ..ReplayOptions::new(policy, arguments.seeds)
     };
-    let prepared = prepared(stream, known, scoring)?;
+    let prepared = prepared(stream, known, scoring, arguments.recall.into())?;
     let mut reports = Vec::with_capacity(arguments.policy.len());
     for policy in &arguments.policy {
         let options = options(policy);
@@ -198,10 +199,11 @@ pub(in crate::cli) fn prepared<'a>(
     stream: &'a Tasks,
     known: Option<&'a Tasks>,
     scoring: Scoring,
+    recall: usize,
 ) -> Result<Prepared<'a>> {
     Ok(match known {
-        Some(known) => Prepared::warm(&stream.dataset, &stream.vectors, (&known.dataset, &known.vectors), scoring)?,
-        None => Prepared::cold(&stream.dataset, &stream.vectors)?,
+        Some(known) => Prepared::warm(&stream.dataset, &stream.vectors, (&known.dataset, &known.vectors), scoring, recall)?,
+        None => Prepared::cold(&stream.dataset, &stream.vectors, recall)?,
     })
 }
 

@@ -50,7 +50,7 @@ fn cascade(policy: &str) -> Learner {
 
 fn replay(learner: Learner, policy: &str, seeds: u64) -> Result<PolicyReport, ReplayError> {
     let (dataset, embeddings) = dataset();
-    let prepared = Prepared::cold(&dataset, &embeddings).unwrap();
+    let prepared = Prepared::cold(&dataset, &embeddings, RECALL_K).unwrap();
     let report = run(&prepared, learner, &ReplayOptions::new(policy, seeds), &|_| {})?;
     Ok(PolicyReport { seconds: 0.0, ..report })
 }
@@ -84,8 +84,8 @@ fn what_is_known_before_decides_the_first_rounds() {
     let (after, after_vectors) = (part(&stream), vectors(&stream));
     for policy in ["domain_prior", "memory_knn", "ensemble"] {
         let options = ReplayOptions { order: Order::Released, ..ReplayOptions::new(policy, 2) };
-        let warm = Prepared::warm(&after, &after_vectors, (&before, &before_vectors), full()).unwrap();
-        let cold = Prepared::cold(&after, &after_vectors).unwrap();
+        let warm = Prepared::warm(&after, &after_vectors, (&before, &before_vectors), full(), RECALL_K).unwrap();
+        let cold = Prepared::cold(&after, &after_vectors, RECALL_K).unwrap();
         let [warm, cold] = [warm, cold].map(|prepared| run(&prepared, single(policy), &options, &|_| {}).unwrap());
         assert!(warm.cum_regret < 0.3 * cold.cum_regret, "{policy}: {} {}", warm.cum_regret, cold.cum_regret);
         assert_eq!((warm.warm.as_slice(), cold.warm.len()), (["test".to_owned()].as_slice(), 0));
@@ -127,11 +127,11 @@ fn a_policy_that_fails_ends_the_replay() {
     assert!(matches!(replay(single("fixed:missing"), "x", 2), Err(ReplayError::Policy { round: 0, .. })));
     assert!(matches!(replay(single("uniform"), "x", 0), Err(ReplayError::NoSeed)));
     let (dataset, _) = dataset();
-    assert!(matches!(Prepared::cold(&dataset, &[]), Err(ReplayError::Embeddings { embeddings: 0, tasks: 400 })));
+    assert!(matches!(Prepared::cold(&dataset, &[], RECALL_K), Err(ReplayError::Embeddings { embeddings: 0, tasks: 400 })));
     let mut other = dataset.clone();
     other.models.pop();
     let embeddings = self::dataset().1;
-    let warm = Prepared::warm(&dataset, &embeddings, (&other, &embeddings), full());
+    let warm = Prepared::warm(&dataset, &embeddings, (&other, &embeddings), full(), RECALL_K);
     assert!(matches!(warm, Err(ReplayError::OtherModels)));
 }
 

@@ -306,3 +306,6 @@ impl Policy for Probit {
         self.state.restore(state)
     }
 }
+
+#[cfg(test)]
+mod tests;
