@@ -10,7 +10,6 @@ mod crash;
 #[expect(dead_code, reason = "the programs that share it use different parts")]
 #[path = "../bench/daemon.rs"]
 mod daemon;
-mod datasets;
 mod durability;
 mod encrypted;
 mod faults;
@@ -21,6 +20,7 @@ mod kills;
 mod layers;
 #[path = "../src/feedback/verifier/tests/liar.rs"]
 mod liar;
+mod matrix;
 mod memory;
 mod openapi;
 mod policies;
