@@ -11,7 +11,7 @@ use std::sync::{
 
 use super::{Dataset, DatasetTask, Learner, ReplayError, Scoring};
 use crate::{
-    action::policy::{Attempt, Standings, observe},
+    action::policy::{Attempt, LearntRound, Standings, observe},
     memory::MIN_SIMILARITY,
     round::{Candidate, Context, Embedding, Mode, Neighbour, TriedArm},
 };
@@ -121,7 +121,8 @@ impl<'a> Prepared<'a> {
             match learner {
                 Learner::Single(policy) => {
                     for attempt in &attempts {
-                        policy.learn(&attempt.round(context, &context.candidates[attempt.place]));
+                        let round = attempt.round(context, &context.candidates[attempt.place]);
+                        policy.learn(&LearntRound { probing: true, ..round });
                     }
                 }
                 Learner::Cascade(cascade) => cascade.learn(context, &attempts),
@@ -190,7 +191,12 @@ fn neighbour(known: &Dataset, near: Near, scoring: Scoring) -> Neighbour {
 }
 
 /// For each text the nearest of the known ones before `before(its place)`, nearest first, later ones first of those as near.
-fn nearest(texts: &[Embedding], known: &[Embedding], recall: usize, before: impl Fn(usize) -> usize + Sync) -> Vec<Vec<Near>> {
+fn nearest(
+    texts: &[Embedding],
+    known: &[Embedding],
+    recall: usize,
+    before: impl Fn(usize) -> usize + Sync,
+) -> Vec<Vec<Near>> {
     let next = AtomicUsize::new(0);
     // Guards the chunks that are done, with their first place.
     let done = Mutex::new(Vec::new());

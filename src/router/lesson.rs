@@ -72,6 +72,7 @@ pub(super) fn lesson<'a>(decided: &'a Decided, feedback: &Feedback) -> Option<Le
             Channel::Weak => 0.0,
         },
         trust: feedback.trust,
+        probing: false,
     })
 }
 

@@ -24,7 +24,7 @@ pub fn observe(context: &mut Context, standings: &Standings) {
         let action = action_of(candidate);
         let everywhere = standings.total(&action).shrunk_mean(UNKNOWN_MEAN, ARM_MASS);
         let here = standings.cell(domain, &action);
-        let recalled = Recalled::of(neighbours, candidate, 1.0);
+        let recalled = Recalled::of(neighbours, candidate, 1.0, |_| 1.0);
         let (mean, spread) = mean_and_spread(&recalled);
         candidate.features = ArmFeatures {
             recall_mean: mean as f32,

@@ -106,6 +106,9 @@ pub struct VoterSettings {
     pub policy: String,
     /// Its starting weight, above 0.
     pub weight: f64,
+    /// Whether it learns from a probing set too; one that does not starts cold, and need not unlearn what misleads.
+    #[serde(default = "yes")]
+    pub probing: bool,
 }
 
 /// Why a card is refused.
@@ -148,6 +151,10 @@ pub enum CardError {
         /// Its dimension.
         used_dimension: usize,
     },
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Collects what is out of range, under the section's name.
@@ -322,7 +329,7 @@ impl PolicySettings {
         if self.voters.is_empty() {
             problems.push("voters must name at least one policy".into());
         }
-        for (place, VoterSettings { policy, weight }) in self.voters.iter().enumerate() {
+        for (place, VoterSettings { policy, weight, .. }) in self.voters.iter().enumerate() {
             if !(TINY..=1.0).contains(weight) {
                 problems.push(format!("voters[{place}].weight = {weight} must be above 0 and at most 1"));
             }

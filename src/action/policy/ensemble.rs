@@ -4,6 +4,10 @@
 //! but no data. A voter that fails in a decision is seen there with weight 0 and an empty distribution, and its
 //! weight goes to the others. Weights follow the voters' views as the decision recorded them. Where another policy
 //! decided (before this one was promoted, or while it is a shadow), the voters are asked when the round is learnt.
+//!
+//! A voter may abstain where it knows too little of such tasks, which counts as failing; the others decide among themselves. Of
+//! a probing set only those learn that are told to: an expert of what was probed decides what is like it, and one that
+//! starts cold decides what is not, with nothing to unlearn.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -51,8 +55,20 @@ pub struct Ensemble {
     settings: EnsembleSettings,
     version: u32,
     voters: Vec<Box<dyn Policy>>,
+    /// Which of them learn from a probing set.
+    probing: Vec<bool>,
     start: Vec<f64>,
     domains: BTreeMap<Domain, Arc<Standing>>,
+}
+
+/// Who votes.
+pub struct Voter {
+    /// The policy.
+    pub policy: Box<dyn Policy>,
+    /// Its starting weight.
+    pub weight: f64,
+    /// Whether it learns from a probing set too.
+    pub probing: bool,
 }
 
 /// Settings of [`Ensemble`].
@@ -107,11 +123,13 @@ impl Standing {
 impl Ensemble {
     /// Voters with their starting weights under the version of their card. The weights are normalised; one that is
     /// not above 0 counts as 0.
-    pub fn new(settings: EnsembleSettings, version: u32, voters: Vec<(Box<dyn Policy>, f64)>) -> Self {
-        let (voters, mut start): (Vec<_>, Vec<f64>) = voters.into_iter().unzip();
+    pub fn new(settings: EnsembleSettings, version: u32, voters: Vec<Voter>) -> Self {
+        let probing = voters.iter().map(|voter| voter.probing).collect();
+        let (voters, mut start): (Vec<_>, Vec<f64>) =
+            voters.into_iter().map(|Voter { policy, weight, .. }| (policy, weight)).unzip();
         start.iter_mut().for_each(|weight| *weight = if weight.is_finite() { weight.max(0.0) } else { 0.0 });
         normalise(&mut start);
-        Self { settings, version, voters, start, domains: BTreeMap::new() }
+        Self { settings, version, voters, probing, start, domains: BTreeMap::new() }
     }
 
     /// The voters' weights in a domain, in the voters' order; the starting weights in a domain never learnt.
@@ -219,7 +237,9 @@ impl Policy for Ensemble {
         if let Some(utility) = round.utility() {
             self.reweigh(round, utility);
         }
-        self.voters.iter_mut().for_each(|voter| voter.learn(round));
+        for (voter, _) in self.voters.iter_mut().zip(&self.probing).filter(|(_, probing)| **probing || !round.probing) {
+            voter.learn(round);
+        }
     }
 
     fn forget(&mut self, keep: f64) {
@@ -256,6 +276,7 @@ impl Policy for Ensemble {
             settings: self.settings,
             version: self.version,
             voters: self.voters.iter().map(|voter| voter.snapshot()).collect(),
+            probing: self.probing.clone(),
             start: self.start.clone(),
             domains: self.domains.clone(),
         })

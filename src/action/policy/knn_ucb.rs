@@ -78,7 +78,7 @@ impl KnnUcb {
     fn bound(&self, context: &Context, candidate: &Candidate) -> (f64, f64) {
         let KnnUcbSettings { alpha, neighbour_mass, power } = self.settings;
         let base = self.shrinkage.shrunk(&self.standings, &context.domain, candidate);
-        let near = Recalled::of(&context.neighbours, candidate, power);
+        let near = Recalled::of(&context.neighbours, candidate, power, |_| 1.0);
         let mean = (near.sum + neighbour_mass * base.mean) / (near.mass + neighbour_mass);
         (mean, alpha / (near.mass + base.rounds).sqrt())
     }

@@ -2,7 +2,10 @@
 //!
 //! The neighbours come with the context (the loop recalls them). Online a past task was tried on one arm, so ten
 //! neighbours say little of each arm: the domain's mean is the prior, and near duplicates outweigh it. Without
-//! neighbours (memory down, or nothing alike) it is the domain prior.
+//! neighbours (memory down, or nothing alike) it is the domain prior, or abstains where it is told to.
+//!
+//! A neighbour on which every arm was tried says how they compare; one of one's own picks says how that arm did, on a task that
+//! it was picked for. Where both are there, `picked` says how much the second kind counts.
 
 use serde::Deserialize;
 
@@ -14,12 +17,12 @@ use super::{
 };
 use crate::{
     action::explore::{gaussian_draws, with_floor},
-    round::{Candidate, Context},
+    round::{Candidate, Context, Neighbour},
 };
 
 /// Similarity-weighted kNN regression per arm, shrunk to the arm's domain mean, explored by Thompson sampling.
 ///
-/// w_i = similarity_i^power over the neighbours that tried arm a; mean = (sum w_i y_i + m base) / (sum w_i + m) with
+/// w_i = similarity_i^power (times `picked` where not every candidate was tried) over the neighbours that tried arm a; mean = (sum w_i y_i + m base) / (sum w_i + m) with
 /// base the arm's domain mean shrunk toward its mean everywhere;
 /// score ~ N(mean, scale^2 * noise / (sum w_i + m_d + n_ad)), m_d the domain mass.
 ///
@@ -63,6 +66,10 @@ pub struct MemoryKnnSettings {
     pub neighbour_mass: f64,
     /// How much faster than the similarity a neighbour's weight falls, 0 to 64.
     pub power: f64,
+    /// What a neighbour counts for that was tried on some candidates only, in [0, 1].
+    pub picked: f64,
+    /// Below this sum of weights over the neighbours it abstains, at least 0; 0 never.
+    pub mass_min: f64,
     /// Variance of one round's score around its mean, above 0.
     pub noise: f64,
     /// Exploration: 1 is Thompson sampling, 0 greedy.
@@ -78,6 +85,8 @@ impl MemoryKnnSettings {
         checks.number("domain_mass", self.domain_mass, TINY, LARGE);
         checks.number("neighbour_mass", self.neighbour_mass, TINY, LARGE);
         checks.number("power", self.power, 0.0, 64.0);
+        checks.number("picked", self.picked, 0.0, 1.0);
+        checks.number("mass_min", self.mass_min, 0.0, LARGE);
         checks.number("noise", self.noise, TINY, LARGE);
         checks.number("scale", self.scale, 0.0, 100.0);
         checks.number("draws", self.draws.into(), 1.0, 4096.0);
@@ -90,12 +99,26 @@ impl MemoryKnn {
         Self { settings, floor, standings: Standings::default() }
     }
 
+    /// What a neighbour counts for on which so many actions were tried.
+    fn counts(&self, context: &Context, tried: usize) -> f64 {
+        if tried >= context.candidates.len() { 1.0 } else { self.settings.picked }
+    }
+
+    /// The sum of all neighbours' weights.
+    fn mass(&self, context: &Context) -> f64 {
+        let weight = |near: &Neighbour| {
+            let similarity = f64::from(near.similarity).clamp(0.0, 1.0);
+            similarity.powf(self.settings.power) * self.counts(context, near.outcomes.len())
+        };
+        context.neighbours.iter().map(weight).sum()
+    }
+
     fn posterior(&self, context: &Context, candidate: &Candidate) -> (f64, f64) {
         let MemoryKnnSettings { prior_mean, arm_mass, domain_mass, neighbour_mass, power, noise, scale, .. } =
             self.settings;
         let base = ShrinkageSettings { prior_mean, arm_mass, domain_mass };
         let base = base.shrunk(&self.standings, &context.domain, candidate);
-        let near = Recalled::of(&context.neighbours, candidate, power);
+        let near = Recalled::of(&context.neighbours, candidate, power, |tried| self.counts(context, tried));
         let mean = (near.sum + neighbour_mass * base.mean) / (near.mass + neighbour_mass);
         (mean, scale * (noise / (near.mass + domain_mass + base.here.n)).sqrt())
     }
@@ -107,6 +130,9 @@ impl Policy for MemoryKnn {
     }
 
     fn decide(&self, context: &Context, seed: u64) -> Result<Opinion, PolicyError> {
+        if self.settings.mass_min > 0.0 && self.mass(context) < self.settings.mass_min {
+            return Err(PolicyError::Abstains { policy: self.name(), why: "no past task is like this one" });
+        }
         let estimates = Estimates::of(context, |candidate| self.posterior(context, candidate));
         estimates.explore(self.name(), |means, deviations| {
             with_floor(gaussian_draws(means, deviations, self.settings.draws, seed)?, self.floor)

@@ -66,7 +66,7 @@ pub use classifier::{
     ArmModel, Classifier, ClassifierModel, ClassifierSettings, Features, HeldOut, MODEL_DOMAINS_MAX, Vocabulary, words,
 };
 pub use domain_prior::{DomainPrior, DomainPriorSettings};
-pub use ensemble::{Ensemble, EnsembleSettings};
+pub use ensemble::{Ensemble, EnsembleSettings, Voter};
 pub use epsilon_greedy::{EpsilonGreedy, EpsilonGreedySettings};
 pub use features::FeatureSettings;
 pub use fixed::Fixed;
@@ -170,6 +170,8 @@ pub struct LearntRound<'a> {
     pub cost_usd: f64,
     /// How much the score is trusted, in (0, 1]: 1 for a verified one.
     pub trust: f64,
+    /// Whether it was seen before the first decision, on a probing set where every arm was tried, and not on one's own work.
+    pub probing: bool,
 }
 
 /// One action, the key of all per-arm state.
@@ -198,6 +200,7 @@ impl<'a> LearntRound<'a> {
             reward: context.weights.reward(score, candidate.cost_usd),
             cost_usd: candidate.cost_usd,
             trust: 1.0,
+            probing: false,
         }
     }
 
@@ -253,6 +256,14 @@ pub enum PolicyError {
         wanted: usize,
         /// What it was given.
         found: usize,
+    },
+    /// It knows too little of tasks like this one; in a vote, the others decide.
+    #[error("{policy} abstains: {why}")]
+    Abstains {
+        /// The policy.
+        policy: &'static str,
+        /// What it lacks.
+        why: &'static str,
     },
     /// The policy's only arm is not among the candidates.
     #[error("arm {0} is not eligible")]

@@ -14,13 +14,20 @@ pub(super) struct Recalled {
 }
 
 impl Recalled {
-    /// A similarity below 0 counts as 0.
-    pub(super) fn of(neighbours: &[Neighbour], candidate: &Candidate, power: f64) -> Self {
+    /// A similarity below 0 counts as 0. `counts` is what a neighbour's weight is multiplied by, from how many actions were
+    /// tried on it.
+    pub(super) fn of(
+        neighbours: &[Neighbour],
+        candidate: &Candidate,
+        power: f64,
+        counts: impl Fn(usize) -> f64,
+    ) -> Self {
         let mut recalled = Self::default();
         for neighbour in neighbours {
             for tried in &neighbour.outcomes {
                 if tried.mode == candidate.mode && tried.arm == candidate.arm {
-                    let weight = f64::from(neighbour.similarity).clamp(0.0, 1.0).powf(power);
+                    let weight =
+                        f64::from(neighbour.similarity).clamp(0.0, 1.0).powf(power) * counts(neighbour.outcomes.len());
                     recalled.mass += weight;
                     recalled.sum += weight * tried.score;
                     recalled.squares += weight * tried.score * tried.score;

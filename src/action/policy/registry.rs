@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{
     Bag, BetaThompson, Classifier, ClassifierSettings, DomainPrior, Ensemble, EpsilonGreedy, Fixed, HybridLinear,
     HybridText, HybridUcb, KnnUcb, LinThompson, LinUcb, MemoryKnn, Policy, PolicySettings, Probit, SquareCb,
-    TrainedKind, Ucb1, Uniform,
+    TrainedKind, Ucb1, Uniform, Voter,
 };
 use crate::{
     action::wrap::{Affinity, Budget, Costs, Discount, NewArm, Wrapped},
@@ -91,7 +91,10 @@ pub fn build(name: &str, settings: &PolicySettings) -> Result<Box<dyn Policy>, R
         return single(name, settings, settings.floor);
     }
     // The vote has its own floor, so its voters need none.
-    let voters = settings.voters.iter().map(|voter| Ok((single(&voter.policy, settings, 0.0)?, voter.weight)));
+    let voters = settings.voters.iter().map(|voter| {
+        let policy = single(&voter.policy, settings, 0.0)?;
+        Ok(Voter { policy, weight: voter.weight, probing: voter.probing })
+    });
     let voters = voters.collect::<Result<Vec<_>, RegistryError>>()?;
     Ok(Box::new(Ensemble::new(settings.ensemble, settings.version, voters)))
 }

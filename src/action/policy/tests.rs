@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     action::sample::{normalised, sample},
-    round::{Context, Domain, RewardWeights},
+    round::{Context, Domain, Neighbour, RewardWeights, TaskId, TriedArm},
 };
 
 const SCORE_ONLY: RewardWeights = RewardWeights { e1: 1.0, e2: 0.0 };
@@ -184,6 +184,7 @@ fn a_computed_score_that_is_not_finite_is_an_error() {
     settings.square_cb.gamma_scale = f64::NAN;
     settings.bag.prior_mean = f64::NAN;
     settings.hybrid_ucb.alpha = f64::NAN;
+    settings.probit.scale = f64::NAN;
     for name in learners() {
         let result = build(name, &settings).unwrap().decide(&context(3), 1);
         assert!(matches!(result, Err(PolicyError::NotFinite { .. })), "{name}: {result:?}");
@@ -220,7 +221,7 @@ fn every_policy_can_vote() {
     let mut settings = trained(8);
     let names: Vec<&str> = all().map(|(name, _)| name).filter(|name| *name != "ensemble").collect();
     let weight = 1.0 / names.len() as f64;
-    settings.voters = names.iter().map(|name| VoterSettings { policy: name.to_string(), weight }).collect();
+    settings.voters = names.iter().map(|name| VoterSettings { policy: name.to_string(), weight, probing: true }).collect();
     let mut vote = build("ensemble", &settings).unwrap();
     Environment::new(17).run(vote.as_mut(), 200, SCORE_ONLY);
     let state = serde_json::from_str(&vote.state().to_string()).unwrap();
@@ -275,4 +276,72 @@ proptest! {
             prop_assert!(normalised(pmf).is_ok());
         }
     }
+}
+
+/// An expert of what was probed, and a voter that starts cold.
+const WARM: &str = r#"
+voters = [{ policy = "memory_knn", weight = 0.9 }, { policy = "domain_prior", weight = 0.1, probing = false }]
+[memory_knn]
+mass_min = 2.0
+"#;
+
+#[test]
+fn a_voter_that_abstains_leaves_the_vote_to_the_others() {
+    let settings = PolicySettings::parse(WARM).unwrap();
+    let ensemble = build("ensemble", &settings).unwrap();
+    let context = context(3);
+    assert!(matches!(
+        build("memory_knn", &settings).unwrap().decide(&context, 1),
+        Err(PolicyError::Abstains { policy: "memory_knn", .. })
+    ));
+    let weights = |context: &Context| -> Vec<f64> {
+        ensemble.decide(context, 1).unwrap().voters.iter().map(|voter| voter.weight).collect()
+    };
+    assert_eq!(weights(&context), [0.0, 1.0]);
+    let mut near = context.clone();
+    near.neighbours = (0..3).map(|seq| neighbour(&context, seq)).collect();
+    assert!(weights(&near).iter().zip([0.9, 0.1]).all(|(weight, expected)| (weight - expected).abs() < 1e-9));
+}
+
+/// A past task just like this one on which every arm was tried; the first one failed, the others did not.
+fn neighbour(context: &Context, seq: u64) -> Neighbour {
+    let tried = |(place, candidate): (usize, &crate::round::Candidate)| TriedArm {
+        mode: candidate.mode,
+        arm: candidate.arm.clone(),
+        score: if place == 0 { 0.0 } else { 1.0 },
+        cost_usd: 0.001,
+        trace: String::new(),
+    };
+    let outcomes = context.candidates.iter().enumerate().map(tried).collect();
+    Neighbour { seq, task_id: TaskId::new("past").unwrap(), similarity: 1.0, outcomes }
+}
+
+#[test]
+fn of_a_probing_set_only_those_voters_learn_that_are_told_to() {
+    let settings = PolicySettings::parse(WARM).unwrap();
+    let context = context(3);
+    let state = |probing| {
+        let mut ensemble = build("ensemble", &settings).unwrap();
+        ensemble.learn(&LearntRound { probing, ..LearntRound::new(&context, 1, 1.0) });
+        let state = ensemble.state();
+        [0, 1].map(|voter| state["voters"][voter][1]["rounds"].as_u64().unwrap())
+    };
+    assert_eq!((state(true), state(false)), ([1, 0], [1, 1]));
+}
+
+#[test]
+fn own_picks_can_count_less_than_tasks_on_which_every_arm_was_tried() {
+    let mut context = context(3);
+    context.neighbours = (0..5).map(|seq| neighbour(&context, seq)).collect();
+    for seq in 5..10 {
+        let mut picked = neighbour(&context, seq);
+        picked.outcomes.truncate(1);
+        picked.outcomes[0].score = 1.0;
+        context.neighbours.push(picked);
+    }
+    let first = |picked: &str| {
+        let settings = PolicySettings::parse(&format!("[memory_knn]\npicked = {picked}")).unwrap();
+        build("memory_knn", &settings).unwrap().decide(&context, 1).unwrap().expected[0]
+    };
+    assert!(first("0.0") < first("0.5") && first("0.5") < first("1.0"));
 }

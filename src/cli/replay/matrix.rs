@@ -202,7 +202,9 @@ pub(in crate::cli) fn prepared<'a>(
     recall: usize,
 ) -> Result<Prepared<'a>> {
     Ok(match known {
-        Some(known) => Prepared::warm(&stream.dataset, &stream.vectors, (&known.dataset, &known.vectors), scoring, recall)?,
+        Some(known) => {
+            Prepared::warm(&stream.dataset, &stream.vectors, (&known.dataset, &known.vectors), scoring, recall)?
+        }
         None => Prepared::cold(&stream.dataset, &stream.vectors, recall)?,
     })
 }

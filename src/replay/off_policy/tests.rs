@@ -96,6 +96,7 @@ impl Row {
             reward: self.context.weights.reward(self.score, self.cost_usd) + self.constant,
             cost_usd: self.cost_usd,
             trust: 1.0,
+            probing: false,
         }
     }
 

@@ -127,7 +127,10 @@ fn a_policy_that_fails_ends_the_replay() {
     assert!(matches!(replay(single("fixed:missing"), "x", 2), Err(ReplayError::Policy { round: 0, .. })));
     assert!(matches!(replay(single("uniform"), "x", 0), Err(ReplayError::NoSeed)));
     let (dataset, _) = dataset();
-    assert!(matches!(Prepared::cold(&dataset, &[], RECALL_K), Err(ReplayError::Embeddings { embeddings: 0, tasks: 400 })));
+    assert!(matches!(
+        Prepared::cold(&dataset, &[], RECALL_K),
+        Err(ReplayError::Embeddings { embeddings: 0, tasks: 400 })
+    ));
     let mut other = dataset.clone();
     other.models.pop();
     let embeddings = self::dataset().1;

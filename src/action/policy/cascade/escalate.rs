@@ -96,6 +96,7 @@ impl Attempt {
             reward: context.weights.reward(self.score, self.cost_usd),
             cost_usd: self.cost_usd,
             trust: 1.0,
+            probing: false,
         }
     }
 }
