@@ -13,7 +13,7 @@ use pointsman::{
         embedding::{EmbeddingPool, EmbeddingSettings, ModelFiles},
     },
     replay::{
-        Dataset,
+        Dataset, ReadOptions,
         embedding_cache::{CacheKey, Cached, load, store},
     },
     round::{Domain, Embedding},
@@ -38,7 +38,7 @@ async fn main() -> ExitCode {
         println!("domains: nothing is measured with --test");
         return ExitCode::SUCCESS;
     }
-    let dataset = Dataset::read(&data.join("llmrouter"), None).expect("the dataset is readable");
+    let dataset = Dataset::read(&data.join("llmrouter"), &ReadOptions::default()).expect("the dataset is readable");
     let embeddings = embeddings(&dataset).await;
     let examples: Vec<Example> = dataset.tasks.iter().map(|task| &task.domain).zip(&embeddings).collect();
     println!("{} prompts, mean of {SEEDS} random halves", examples.len());
@@ -86,7 +86,7 @@ async fn embeddings(dataset: &Dataset) -> Vec<Embedding> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map_or(home.join(".cache"), PathBuf::from).join("pointsman");
     let settings = EmbeddingSettings::new(&cache);
     let files = ModelFiles::resolve(&settings).expect("the model is installed: pointsman models fetch");
-    let prompts: Vec<&str> = dataset.tasks.iter().map(|task| task.prompt.as_str()).collect();
+    let prompts: Vec<&str> = dataset.tasks.iter().map(|task| task.text()).collect();
     let key = CacheKey::new(files.model_id(), prompts.iter().copied());
     let folder = cache.join("embeddings");
     if let Ok(Cached::Hit(embeddings)) = load(&folder, &key) {

@@ -1,4 +1,4 @@
-//! The embeddings of a dataset's prompts, for the commands that replay it and that train on it.
+//! The embeddings of a dataset's texts, for the commands that replay it and that train on it.
 
 use anyhow::{Context, Result};
 use pointsman::{
@@ -25,7 +25,7 @@ pub(super) async fn embedded(dataset: &Dataset, folders: &Folders) -> Result<Emb
     let settings = EmbeddingSettings::new(&folders.cache);
     let files = models::find_or_fetch(folders, &settings)?;
     let (model, dimension) = (files.model_id().to_owned(), files.dimension());
-    let prompts: Vec<&str> = dataset.tasks.iter().map(|task| task.prompt.as_str()).collect();
+    let prompts: Vec<&str> = dataset.tasks.iter().map(|task| task.text()).collect();
     let key = CacheKey::new(files.model_id(), prompts.iter().copied());
     let folder = folders.cache.join("embeddings");
     match load(&folder, &key).with_context(|| format!("cannot read the embedding cache {}", folder.display()))? {

@@ -19,6 +19,7 @@ use pointsman::{
 };
 
 use super::{
+    dataset::ReadArguments,
     embedded::{Embedded, embedded},
     folders::Folders,
     progress,
@@ -38,9 +39,11 @@ Policies: uniform, fixed:MODEL, epsilon_greedy, ucb1, beta_thompson, domain_prio
 lin_thompson, square_cb, bag, hybrid_linear, hybrid_ucb, ensemble, and with a card that names their models classifier and
 tfidf_classifier. Before any of them: affinity: budget: discount: new_arm:")]
 pub(super) struct ReplayArguments {
-    /// The dataset's folder: tasks.jsonl[.gz], results.csv[.gz], models.json.
-    #[arg(long, value_name = "DIR", required_unless_present = "journal", conflicts_with = "journal")]
+    /// The dataset's folder or file; docs/datasets.md names the formats.
+    #[arg(long, value_name = "PATH", required_unless_present = "journal", conflicts_with = "journal")]
     dataset: Option<PathBuf>,
+    #[command(flatten)]
+    read: ReadArguments,
     /// A daemon's data folder, instead of a dataset. Without --policy and --card every decision is made again from what was
     /// recorded and compared, and the exit code is 0 only if all are equal. With them, what those policies would have brought
     /// is estimated from the verified rounds.
@@ -92,7 +95,7 @@ pub(super) async fn run(mut arguments: ReplayArguments, folders: &Folders) -> Re
     for policy in &arguments.policy {
         build(policy, &settings)?;
     }
-    let dataset = Dataset::read(&folder, arguments.split.as_deref())?;
+    let dataset = arguments.read.dataset(&folder, arguments.split.as_slice())?;
     for policy in &arguments.policy {
         let arm = policy.strip_prefix("fixed:");
         if let Some(arm) = arm.filter(|arm| !dataset.models.iter().any(|model| model.arm.as_str() == *arm)) {
@@ -100,11 +103,11 @@ pub(super) async fn run(mut arguments: ReplayArguments, folders: &Folders) -> Re
             bail!("{} has no model {arm:?}; it has: {}", dataset.name, known.join(", "));
         }
     }
-    let left_out = match dataset.skipped_without_prompt {
+    let without = match dataset.without_prompt {
         0 => String::new(),
-        skipped => format!(" ({skipped} tasks without a prompt are left out)"),
+        count => format!(" ({count} tasks without a prompt are known by their domain alone)"),
     };
-    eprintln!("{}: {} tasks x {} models{left_out}", dataset.name, dataset.tasks.len(), dataset.models.len());
+    eprintln!("{}: {} tasks x {} models{without}", dataset.name, dataset.tasks.len(), dataset.models.len());
     let Embedded { model, dimension, vectors } = embedded(&dataset, folders).await?;
     settings.check_embedding(&model, dimension)?;
     let mut reports = Vec::with_capacity(arguments.policy.len());

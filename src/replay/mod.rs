@@ -13,6 +13,6 @@ mod dataset;
 mod report;
 mod runner;
 
-pub use dataset::{Dataset, DatasetError, DatasetTask, Model, TaskResult};
+pub use dataset::{Column, Dataset, DatasetError, DatasetTask, Format, Model, ReadOptions, TaskResult, UnknownFormat};
 pub use report::PolicyReport;
 pub use runner::{Progress, ReplayError, ReplayOptions, run};

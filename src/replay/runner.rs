@@ -101,7 +101,7 @@ impl ReplayOptions {
     }
 }
 
-/// Replays one policy. `embeddings` are those of the tasks' prompts, in order; `factory` makes a fresh policy per seed;
+/// Replays one policy. `embeddings` are those of the tasks' texts, in order; `factory` makes a fresh policy per seed;
 /// `progress` is called from several threads, every hundred rounds and at each seed's end.
 pub fn run(
     dataset: &Dataset,
@@ -147,7 +147,7 @@ fn claim(next: &AtomicUsize, failed: &AtomicBool, seeds: &[u64]) -> Option<(usiz
 fn all_candidates(dataset: &Dataset) -> Vec<Vec<Candidate>> {
     let of_task = |task: &super::DatasetTask| {
         let candidate = |model: &super::Model| {
-            Candidate::new(Mode::Single, model.arm.clone(), model.expected_cost_usd(&task.prompt))
+            Candidate::new(Mode::Single, model.arm.clone(), model.expected_cost_usd(task.text()))
         };
         dataset.models.iter().map(candidate).collect()
     };
@@ -200,7 +200,7 @@ impl Order<'_> {
         let task = &self.dataset.tasks[index];
         let embedding = &self.embeddings[index];
         let mut context = Context {
-            text: task.prompt.as_str().into(),
+            text: task.text().into(),
             embedding: embedding.clone(),
             domain: task.domain.clone(),
             neighbours: memory.query(embedding, RECALL_K, MIN_SIMILARITY, &Filter::default())?,

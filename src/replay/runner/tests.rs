@@ -15,10 +15,10 @@ fn dataset() -> (Dataset, Vec<Embedding>) {
         split: "test".into(),
         domain: Domain::new(["math", "code"][number % 2]).unwrap(),
         source: "made up".into(),
-        prompt: "a prompt".into(),
+        prompt: Some("a prompt".into()),
         metadata: Default::default(),
         results: (0..3)
-            .map(|arm| TaskResult { score: if arm == number % 2 { 1.0 } else { 0.0 }, cost_usd: 0.001 })
+            .map(|arm| TaskResult { score: if arm == number % 2 { 1.0 } else { 0.0 }, cost_usd: 0.001, measured: true })
             .collect(),
     };
     let dataset = Dataset {
@@ -26,8 +26,9 @@ fn dataset() -> (Dataset, Vec<Embedding>) {
         split: None,
         models: ["a", "b", "c"].map(model).to_vec(),
         tasks: (0..400).map(task).collect(),
-        skipped_without_prompt: 0,
+        without_prompt: 0,
         unmeasured: 0,
+        warnings: Vec::new(),
     };
     let embedding = |number: usize| Embedding::new(vec![1.0, (number % 2) as f32, (number % 7) as f32]).unwrap();
     (dataset, (0..400).map(embedding).collect())
