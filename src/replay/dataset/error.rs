@@ -7,6 +7,9 @@ use std::{fmt, path::PathBuf};
 /// Characters of foreign data that an error repeats at most.
 const SHOWN_CHARS: usize = 60;
 
+/// Characters of a list of names that an error repeats at most.
+const LIST_CHARS: usize = 200;
+
 /// Characters of a parser's own words, which may quote data, that are kept.
 const WORDS_CHARS: usize = 100;
 
@@ -56,7 +59,7 @@ pub enum DatasetError {
         problem: String,
     },
     /// Nothing is left to replay.
-    #[error("no task is in split {wanted:?}; there are: {}", .splits.join(", "))]
+    #[error("no task is in split {}; there are: {}", shown(.wanted), listed(.splits))]
     Empty {
         /// The split that was asked for.
         wanted: String,
@@ -64,7 +67,7 @@ pub enum DatasetError {
         splits: Vec<String>,
     },
     /// A model was asked for that the dataset does not have.
-    #[error("there is no model {wanted:?}; there are: {}", .models.join(", "))]
+    #[error("there is no model {}; there are: {}", shown(.wanted), listed(.models))]
     NoModel {
         /// The model that was asked for.
         wanted: String,
@@ -104,6 +107,11 @@ impl fmt::Display for Column {
 /// Foreign data in quotes, cut where it is long.
 pub(super) fn shown(text: impl AsRef<str>) -> String {
     format!("{:?}", clipped(text.as_ref(), SHOWN_CHARS))
+}
+
+/// Names, cut where they are many.
+fn listed(names: &[String]) -> String {
+    clipped(&names.join(", "), LIST_CHARS)
 }
 
 /// A parser's words, cut where they quote much.

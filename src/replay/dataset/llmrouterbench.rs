@@ -150,7 +150,7 @@ fn read_run(path: &Path, (benchmark, split, model): &Run, builder: &mut Builder)
     let Some(model) = builder.models.find(&Spot { path, line: 1, names: &names }, model)? else { return Ok(()) };
     elements(path, RECORDS, &[], &mut |_| Ok(Next::Elements), &mut |line, _, record: Record| {
         let spot = Spot { path, line, names: &names };
-        let id = format!("{benchmark}/{split}/{}", record.index);
+        let id = format!("{}/{}/{}", slug(benchmark), slug(split), record.index);
         let text = text_of(record.origin_query).filter(|text| !text.trim().is_empty()).or(text_of(record.prompt));
         let task = match builder.met(&id) {
             Some(met) => met,
