@@ -20,6 +20,9 @@ use super::{
 };
 use crate::round::{Domain, Metadata, TaskId};
 
+/// The highest price and cost that are taken for one, in dollars.
+pub(super) const USD_MAX: f64 = 1e9;
+
 /// What a field of a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
@@ -171,7 +174,7 @@ impl Builder {
                 format!("the prompt of {} is empty: give its text, or null where it is not known", shown(new.id));
             return Err(spot.error(Part::Prompt, problem));
         }
-        let domain = Domain::new(new.domain).map_err(|error| spot.error(Part::Domain, error.problem))?;
+        let domain = Domain::new(new.domain.to_lowercase()).map_err(|error| spot.error(Part::Domain, error.problem))?;
         let (split, source, prompt, metadata) = (new.split.into(), new.source.into(), new.prompt, new.metadata);
         let task = DatasetTask { id, split, domain, source, prompt, metadata, results: Vec::new() };
         let (path, column) = (self.file(spot.path), spot.names.column(Part::Id));
@@ -209,8 +212,9 @@ impl Builder {
             return Err(spot.error(Part::Score, format!("the score is {}, it must be from 0 to 1", result.score)));
         }
         if let Cost::Known(cost) = result.cost {
-            if !cost.is_finite() || cost < 0.0 {
-                return Err(spot.error(Part::Cost, format!("the cost is {cost}, it must be a number of at least 0")));
+            if !(0.0..=USD_MAX).contains(&cost) {
+                let problem = format!("the cost is {cost}, it must be a number of dollars of at least 0");
+                return Err(spot.error(Part::Cost, problem));
             }
             self.priced(spot, model, &result, cost)?;
         }
@@ -272,6 +276,9 @@ impl Builder {
         }
         if listed == Listed::Measured {
             self.drop_unmeasured_models();
+        }
+        if self.models.known.is_empty() {
+            return Err(DatasetError::Layout { path: path.into(), problem: "no model asked for has results".into() });
         }
         self.nothing_is_missing()?;
         costs::complete(&mut self.drafts, &mut self.models, self.options.allow_mixed_prices, &mut self.warnings)?;

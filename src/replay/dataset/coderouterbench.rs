@@ -91,7 +91,7 @@ fn read_tasks(path: &Path, stem: &str, builder: &mut Builder) -> Result<(), Data
         let new = NewTask {
             id: &task.task_id,
             split: split_of(stem, &split),
-            domain: &task.dimension.to_lowercase(),
+            domain: &task.dimension,
             source: task.bench.as_deref().unwrap_or_else(|| source_of(&task.task_id)),
             prompt: task.prompt,
             metadata: Default::default(),

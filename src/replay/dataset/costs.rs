@@ -109,10 +109,10 @@ fn divided(total: u64, prompt: &str) -> Tokens {
 /// What a token of a model costs on average, read or written; None if no row tells.
 fn dollars_per_token(drafts: &[Draft], model: usize) -> Option<f64> {
     let rows = drafts.iter().filter_map(|draft| row(draft.cells[model].as_ref()?));
-    let (dollars, tokens) = rows.fold((0.0, 0), |(dollars, tokens), (Tokens { read, written }, cost)| {
-        (dollars + cost, tokens + read + written)
+    let (dollars, tokens) = rows.fold((0.0, 0.0), |(dollars, tokens), (Tokens { read, written }, cost)| {
+        (dollars + cost, tokens + read as f64 + written as f64)
     });
-    (tokens > 0).then(|| dollars / tokens as f64)
+    (tokens > 0.0).then(|| dollars / tokens)
 }
 
 /// A cell with its tokens and a cost that was measured.

@@ -154,7 +154,7 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for Walk<'_, T> {
                     return Err(A::Error::custom(format!("a second {array:?}")));
                 }
                 started((self.head)(&found), self.end)?;
-                map.next_value_seed(Elements { progress: self.progress, each: self.each, end: self.end })?;
+                map.next_value_seed(Elements { progress: self.progress, each: &mut *self.each, end: self.end })?;
             } else if wanted.contains(&key.as_str()) {
                 found.insert(key, map.next_value()?);
             } else {

@@ -151,7 +151,7 @@ fn read_run(path: &Path, (benchmark, split, model): &Run, builder: &mut Builder)
     elements(path, RECORDS, &[], &mut |_| Ok(Next::Elements), &mut |line, _, record: Record| {
         let spot = Spot { path, line, names: &names };
         let id = format!("{}/{}/{}", slug(benchmark), slug(split), record.index);
-        let text = text_of(record.origin_query).filter(|text| !text.trim().is_empty()).or(text_of(record.prompt));
+        let text = first_text([text_of(record.origin_query), text_of(record.prompt)]);
         let task = match builder.met(&id) {
             Some(met) => met,
             None => {
@@ -187,6 +187,13 @@ fn read_run(path: &Path, (benchmark, split, model): &Run, builder: &mut Builder)
         };
         builder.result(&spot, task, model, result)
     })
+}
+
+/// The first that is not blank, or else the first.
+fn first_text(texts: [Option<String>; 2]) -> Option<String> {
+    let mut texts: Vec<String> = texts.into_iter().flatten().collect();
+    let found = texts.iter().position(|text| !text.trim().is_empty()).unwrap_or(0);
+    (found < texts.len()).then(|| texts.swap_remove(found))
 }
 
 /// A text, or a list of turns as JSON; None for null.

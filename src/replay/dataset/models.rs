@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{
     Model,
-    builder::{Names, Part, Spot},
+    builder::{Names, Part, Spot, USD_MAX},
     error::{Column, DatasetError, shown},
     json::{Next, elements, entries},
 };
@@ -88,7 +88,7 @@ impl Models {
             return Err(spot.error(Part::Model, format!("{} is named twice", shown(name))));
         }
         let prices = [listed.input_per_1m, listed.output_per_1m];
-        if prices.iter().any(|price| !price.is_finite() || *price < 0.0) {
+        if !prices.iter().all(|price| (0.0..=USD_MAX).contains(price)) {
             let problem = format!("the prices of {} must be numbers of at least 0", shown(name));
             return Err(spot.error(Part::Cost, problem));
         }

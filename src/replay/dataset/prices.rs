@@ -117,7 +117,7 @@ fn fit(rows: &[Row]) -> Option<Prices> {
         }
     }
     let both = (rc + wc) / (rr + 2.0 * rw + ww);
-    Some(Prices(both, both))
+    both.is_finite().then_some(Prices(both, both))
 }
 
 fn zero(price: f64) -> f64 {

@@ -56,7 +56,7 @@ fn read_tasks(path: &Path, builder: &mut Builder) -> Result<(), DatasetError> {
         let new = NewTask {
             id: &task.task_id,
             split: &task.split,
-            domain: &task.dimension.to_lowercase(),
+            domain: &task.dimension,
             source: &task.source,
             prompt: task.prompt,
             metadata: metadata(task.reference, task.metric.as_deref()),
