@@ -13,7 +13,7 @@ use pointsman::{
         embedding::{EmbeddingPool, EmbeddingSettings, ModelFiles},
     },
     replay::{
-        Dataset,
+        Dataset, ReadOptions,
         embedding_cache::{CacheKey, Cached, load, store},
     },
     round::{Domain, Embedding},
@@ -38,7 +38,7 @@ async fn main() -> ExitCode {
         println!("domains: nothing is measured with --test");
         return ExitCode::SUCCESS;
     }
-    let dataset = Dataset::read(&data.join("llmrouter"), None).expect("the dataset is readable");
+    let dataset = Dataset::read(&data.join("llmrouter"), &ReadOptions::default()).expect("the dataset is readable");
     let embeddings = embeddings(&dataset).await;
     let examples: Vec<Example> = dataset.tasks.iter().map(|task| &task.domain).zip(&embeddings).collect();
     println!("{} prompts, mean of {SEEDS} random halves", examples.len());

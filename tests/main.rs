@@ -10,6 +10,7 @@ mod crash;
 #[expect(dead_code, reason = "the programs that share it use different parts")]
 #[path = "../bench/daemon.rs"]
 mod daemon;
+mod datasets;
 mod durability;
 mod encrypted;
 mod faults;

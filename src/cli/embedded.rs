@@ -1,4 +1,4 @@
-//! The embeddings of a dataset's prompts, for the commands that replay it and that train on it.
+//! The embeddings of a dataset's texts, for the commands that replay it and that train on it.
 
 use anyhow::{Context, Result};
 use pointsman::{

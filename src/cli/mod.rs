@@ -67,7 +67,7 @@ enum Command {
     Bench(bench::BenchArguments),
     /// Train what policies start from on recorded outcomes.
     Train(train::TrainArguments),
-    /// Turn a dataset into lines for /v1/tasks/stream.
+    /// Say what is in a dataset, or turn it into lines for /v1/tasks/stream.
     Dataset(dataset::DatasetArguments),
     /// Manage the embedding model.
     Models(models::ModelsArguments),

@@ -16,7 +16,7 @@ use pointsman::{
     round::RewardWeights,
 };
 
-use super::{folders::Folders, progress};
+use super::{dataset::ReadArguments, folders::Folders, progress};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -38,9 +38,11 @@ classifier and tfidf_classifier. Before any of them: affinity: budget: discount:
 Fitted on the splits of --warm, then frozen: dimension_best, knn_retrieval, logreg, tfidf_mlp, routellm_mf,
 acrouter_ensemble. For --protocol cascade alone: cascade; any other policy is asked again until an answer is right.")]
 pub(super) struct ReplayArguments {
-    /// The dataset's folder: tasks.jsonl[.gz], results.csv[.gz], models.json.
-    #[arg(long, value_name = "DIR", required_unless_present = "journal", conflicts_with = "journal")]
+    /// The dataset's folder or file; docs/datasets.md names the formats.
+    #[arg(long, value_name = "PATH", required_unless_present = "journal", conflicts_with = "journal")]
     dataset: Option<PathBuf>,
+    #[command(flatten)]
+    read: ReadArguments,
     /// A daemon's data folder, instead of a dataset. Without --policy and --card every decision is made again from what was
     /// recorded and compared, and the exit code is 0 only if all are equal. With them, what those policies would have brought
     /// is estimated from the verified rounds.

@@ -16,6 +16,7 @@ use pointsman::{
 
 use super::{
     daemon::embedding_settings,
+    dataset::ReadArguments,
     embedded::{Embedded, embedded},
     folders::{DataFolder, Folders, Owner},
     memory::open_journal,
@@ -52,12 +53,14 @@ Then name the file in a policy card:
 
 #[derive(Args)]
 struct ClassifierArguments {
-    /// A folder of recorded outcomes: tasks.jsonl[.gz], results.csv[.gz], models.json.
-    #[arg(long, value_name = "DIR", required_unless_present = "journal")]
+    /// The folder or file of recorded outcomes; docs/datasets.md names the formats.
+    #[arg(long, value_name = "PATH", required_unless_present = "journal")]
     dataset: Option<PathBuf>,
-    /// Only this split of the dataset.
-    #[arg(long, value_name = "S", requires = "dataset")]
-    split: Option<String>,
+    /// Only these splits of the dataset, by commas.
+    #[arg(long, value_name = "S,...", requires = "dataset", value_delimiter = ',')]
+    split: Vec<String>,
+    #[command(flatten)]
+    read: ReadArguments,
     /// The data folder of a stopped daemon: train on the rounds that it learnt.
     #[arg(long, value_name = "DATA_DIR", conflicts_with = "dataset")]
     journal: Option<PathBuf>,
@@ -74,12 +77,14 @@ struct ClassifierArguments {
 
 #[derive(Args)]
 struct PriorsArguments {
-    /// A folder of recorded outcomes: tasks.jsonl[.gz], results.csv[.gz], models.json.
-    #[arg(long, value_name = "DIR")]
+    /// The folder or file of recorded outcomes; docs/datasets.md names the formats.
+    #[arg(long, value_name = "PATH")]
     dataset: PathBuf,
-    /// Only this split of the dataset.
-    #[arg(long, value_name = "S")]
-    split: Option<String>,
+    /// Only these splits of the dataset, by commas.
+    #[arg(long, value_name = "S,...", value_delimiter = ',')]
+    split: Vec<String>,
+    #[command(flatten)]
+    read: ReadArguments,
     /// The file to write.
     #[arg(long, value_name = "FILE", default_value = "priors.json")]
     out: PathBuf,
@@ -110,12 +115,12 @@ pub(super) async fn run(arguments: TrainArguments, folders: &Folders) -> Result<
 }
 
 async fn classifier(arguments: ClassifierArguments, folders: &Folders) -> Result<()> {
-    let ClassifierArguments { dataset, split, journal, config, kind, out } = arguments;
+    let ClassifierArguments { dataset, split, read, journal, config, kind, out } = arguments;
     let name = kind.trained().name();
     let out = out.unwrap_or_else(|| format!("{name}.json").into());
     writable(&out)?;
     let (set, trained_on) = match (dataset, journal) {
-        (Some(dataset), _) => of_dataset(&dataset, split.as_deref(), kind, folders).await?,
+        (Some(dataset), _) => of_dataset(&read.dataset(&dataset, &split)?, kind, folders).await?,
         (None, Some(journal)) => of_journal(&journal, config.as_deref(), kind, folders).await?,
         (None, None) => {
             bail!("give a dataset with --dataset DIR, or a stopped daemon's folder with --journal DATA_DIR")
@@ -142,9 +147,9 @@ async fn classifier(arguments: ClassifierArguments, folders: &Folders) -> Result
 }
 
 fn priors(arguments: &PriorsArguments) -> Result<()> {
-    let PriorsArguments { dataset, split, out } = arguments;
+    let PriorsArguments { dataset, split, read, out } = arguments;
     writable(out)?;
-    let dataset = Dataset::read(dataset, split.as_deref())?;
+    let dataset = read.dataset(dataset, split)?;
     let trained_on = describe(&dataset);
     // Priors look at no text.
     let inputs = Inputs::Texts(dataset.tasks.iter().map(|_| "".into()).collect());
@@ -169,21 +174,16 @@ fn describe(dataset: &Dataset) -> String {
     format!("{}{split}: {} tasks x {} models", dataset.name, dataset.tasks.len(), dataset.models.len())
 }
 
-async fn of_dataset(
-    folder: &Path,
-    split: Option<&str>,
-    kind: Kind,
-    folders: &Folders,
-) -> Result<(TrainingSet, String)> {
-    let dataset = Dataset::read(folder, split)?;
+async fn of_dataset(dataset: &Dataset, kind: Kind, folders: &Folders) -> Result<(TrainingSet, String)> {
     let inputs = match kind {
         Kind::Embedding => {
-            let Embedded { model, vectors, .. } = embedded(&dataset, folders).await?;
+            let Embedded { model, vectors, .. } = embedded(dataset, folders).await?;
             Inputs::Embeddings { model, vectors }
         }
+        // As a replay shows them: of a task without a prompt its domain's name.
         Kind::Tfidf => Inputs::Texts(dataset.tasks.iter().map(|task| task.text().into()).collect()),
     };
-    Ok((TrainingSet::of_dataset(&dataset, inputs)?, describe(&dataset)))
+    Ok((TrainingSet::of_dataset(dataset, inputs)?, describe(dataset)))
 }
 
 async fn of_journal(

@@ -17,7 +17,7 @@ use pointsman::{
         },
     },
     config::{ArmConfig, WorkerConfig},
-    replay::Dataset,
+    replay::{Dataset, ReadOptions},
 };
 
 /// Makes workers that share HTTP clients and the datasets read so far.
@@ -73,7 +73,7 @@ impl Workers {
                 let read = match datasets.get(dataset) {
                     Some(read) => Arc::clone(read),
                     None => {
-                        let read = Arc::new(Dataset::read(dataset, None)?);
+                        let read = Arc::new(Dataset::read(dataset, &ReadOptions::default())?);
                         datasets.insert(dataset.clone(), Arc::clone(&read));
                         read
                     }

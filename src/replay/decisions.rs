@@ -11,7 +11,7 @@ use std::{
 use serde::Deserialize;
 
 use super::{
-    Dataset, DatasetError, Order, PolicyReport, Protocol, Scoring,
+    Column, Dataset, DatasetError, Order, PolicyReport, Protocol, Scoring,
     baselines::step,
     report::{Ran, Setting, Step},
 };
@@ -56,22 +56,27 @@ impl Decisions {
         let file = std::fs::File::open(path).map_err(|source| DatasetError::Io { path: path.into(), source })?;
         let mut csv = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(std::io::BufReader::new(file));
         let mut by_task = BTreeMap::new();
-        let failed = |line: u64, problem: String| DatasetError::Line { path: path.into(), line, problem };
-        let headers = csv.headers().map_err(|error| failed(1, error.to_string()))?.clone();
+        let failed = |line: u64, column: Option<&str>, problem: String| DatasetError::Line {
+            path: path.into(),
+            line,
+            column: column.map(|column| Column::Field(column.into())),
+            problem,
+        };
+        let headers = csv.headers().map_err(|error| failed(1, None, error.to_string()))?.clone();
         let mut record = csv::StringRecord::new();
         let mut line = 1;
-        while csv.read_record(&mut record).map_err(|error| failed(line + 1, error.to_string()))? {
+        while csv.read_record(&mut record).map_err(|error| failed(line + 1, None, error.to_string()))? {
             line = record.position().map_or(line + 1, csv::Position::line);
-            let row: Row = record.deserialize(Some(&headers)).map_err(|error| failed(line, error.to_string()))?;
+            let row: Row = record.deserialize(Some(&headers)).map_err(|error| failed(line, None, error.to_string()))?;
             let model = |name: &str| {
-                let unknown = || failed(line, format!("column model: {name:?} is no model of {}", dataset.name));
+                let unknown = || failed(line, Some("model"), format!("{name:?} is no model of {}", dataset.name));
                 models.get(name).copied().ok_or_else(unknown)
             };
             let Some(task) = tasks.get(row.task_id.as_str()) else {
                 let split = dataset.split.as_deref().unwrap_or("all");
                 let problem =
-                    format!("column task_id: {:?} is no task of {}, split {split}", row.task_id, dataset.name);
-                return Err(failed(line, problem));
+                    format!("{:?} is no task of {}, split {split}", row.task_id, dataset.name);
+                return Err(failed(line, Some("task_id"), problem));
             };
             let kept = model(&row.model)?;
             let attempts = row.attempts.as_deref().filter(|attempts| !attempts.is_empty());
@@ -80,19 +85,17 @@ impl Decisions {
                 None => vec![kept],
             };
             if !attempts.contains(&kept) {
-                return Err(failed(
-                    line,
-                    format!("column attempts: {:?}, which is kept, is not among them", row.model),
+                return Err(failed(line, Some("attempts"), format!("{:?}, which is kept, is not among them", row.model),
                 ));
             }
             if by_task.insert(*task, Decided { kept, attempts }).is_some() {
-                return Err(failed(line, format!("column task_id: a second decision on {:?}", row.task_id)));
+                return Err(failed(line, Some("task_id"), format!("a second decision on {:?}", row.task_id)));
             }
         }
         if let Some(missing) = (0..dataset.tasks.len()).find(|task| !by_task.contains_key(task)) {
             let count = dataset.tasks.len() - by_task.len();
             let first = &dataset.tasks[missing].id;
-            return Err(failed(line, format!("it ends without a decision on {count} tasks, such as {first}")));
+            return Err(failed(line, None, format!("it ends without a decision on {count} tasks, such as {first}")));
         }
         let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         Ok(Self { name, by_task })

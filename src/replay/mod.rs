@@ -19,7 +19,7 @@ mod report;
 mod runner;
 mod scoring;
 
-pub use dataset::{Dataset, DatasetError, DatasetTask, Model, TaskResult};
+pub use dataset::{Column, Dataset, DatasetError, DatasetTask, Format, Model, ReadOptions, TaskResult, UnknownFormat};
 pub use decisions::{Decided, Decisions};
 pub use prepared::Prepared;
 pub use report::{DomainReport, PolicyReport};

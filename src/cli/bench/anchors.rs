@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pointsman::{
-    replay::{Dataset, Decisions, PolicyReport, Rule, Scoring},
+    replay::{Dataset, Decisions, PolicyReport, ReadOptions, Rule, Scoring},
     round::{Domain, RewardWeights},
 };
 use serde::Deserialize;
@@ -55,7 +55,7 @@ pub(super) struct Checked {
 }
 
 pub(super) fn run(arguments: &AnchorArguments) -> Result<()> {
-    let dataset = Dataset::read(&arguments.data, None)?;
+    let dataset = Dataset::read(&arguments.data, &ReadOptions::default())?;
     let checked = check(&arguments.data, &dataset)?;
     println!("{}", checked.told());
     if !checked.wrong.is_empty() {

@@ -11,7 +11,7 @@ use clap::Args;
 use pointsman::{
     action::policy::PolicySettings,
     replay::{
-        Dataset, Decisions, Order, PolicyReport, Prepared, Protocol, ReplayOptions, Rule, Scoring, baselines,
+        Dataset, Decisions, Order, PolicyReport, Prepared, Protocol, ReadOptions, ReplayOptions, Rule, Scoring, baselines,
         page::{Kind, Row, Section},
     },
     round::RewardWeights,
@@ -84,7 +84,7 @@ pub(super) async fn run(arguments: &PaperArguments, folders: &Folders) -> Result
     let started = Instant::now();
     let settings = PolicySettings::load(arguments.card.as_deref())?;
     settings.warnings().iter().for_each(|warning| eprintln!("{warning}"));
-    let whole = Dataset::read(&arguments.data, None)?;
+    let whole = Dataset::read(&arguments.data, &ReadOptions::default())?;
     let checked = anchors::check(&arguments.data, &whole)?;
     println!("{}\n", checked.told());
     let split = async |names: &[&str]| -> Result<Tasks> {

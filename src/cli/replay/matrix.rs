@@ -73,8 +73,12 @@ pub(super) async fn run(mut arguments: ReplayArguments, folder: &Path, folders: 
         arguments.policy.push(settings.policy.clone());
     }
     check_names(&arguments, &settings)?;
-    let whole = Dataset::read(folder, None)?;
-    let dataset = if arguments.split.is_empty() { whole.clone() } else { whole.only(&arguments.split)? };
+    let needed: Vec<String> = match arguments.split.as_slice() {
+        [] => Vec::new(),
+        splits => splits.iter().chain(&arguments.warm).cloned().collect(),
+    };
+    let whole = arguments.read.dataset(folder, &needed)?;
+    let dataset = whole.only(&arguments.split)?;
     check_arms(&arguments, &dataset)?;
     let left_out = match dataset.without_prompt {
         0 => String::new(),
