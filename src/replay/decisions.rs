@@ -74,8 +74,7 @@ impl Decisions {
             };
             let Some(task) = tasks.get(row.task_id.as_str()) else {
                 let split = dataset.split.as_deref().unwrap_or("all");
-                let problem =
-                    format!("{:?} is no task of {}, split {split}", row.task_id, dataset.name);
+                let problem = format!("{:?} is no task of {}, split {split}", row.task_id, dataset.name);
                 return Err(failed(line, Some("task_id"), problem));
             };
             let kept = model(&row.model)?;
@@ -85,7 +84,10 @@ impl Decisions {
                 None => vec![kept],
             };
             if !attempts.contains(&kept) {
-                return Err(failed(line, Some("attempts"), format!("{:?}, which is kept, is not among them", row.model),
+                return Err(failed(
+                    line,
+                    Some("attempts"),
+                    format!("{:?}, which is kept, is not among them", row.model),
                 ));
             }
             if by_task.insert(*task, Decided { kept, attempts }).is_some() {

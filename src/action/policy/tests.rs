@@ -221,7 +221,8 @@ fn every_policy_can_vote() {
     let mut settings = trained(8);
     let names: Vec<&str> = all().map(|(name, _)| name).filter(|name| *name != "ensemble").collect();
     let weight = 1.0 / names.len() as f64;
-    settings.voters = names.iter().map(|name| VoterSettings { policy: name.to_string(), weight, probing: true }).collect();
+    settings.voters =
+        names.iter().map(|name| VoterSettings { policy: name.to_string(), weight, probing: true }).collect();
     let mut vote = build("ensemble", &settings).unwrap();
     Environment::new(17).run(vote.as_mut(), 200, SCORE_ONLY);
     let state = serde_json::from_str(&vote.state().to_string()).unwrap();

@@ -71,8 +71,7 @@ fn read_results(path: &Path, tasks: &str, builder: &mut Builder) -> Result<(), D
     let [id, model, score, cost] = ["task_id", "model", "score", "cost_usd"].map(|name| table.need(&[name]));
     let (id, model, score, cost) = (id?, model?, score?, cost?);
     let [read, written] = ["input_tokens", "output_tokens"].map(|name| table.column(name));
-    let [estimated, measured, applied] =
-        ["cost_estimated", "measured", "apply_ok"].map(|name| table.column(name));
+    let [estimated, measured, applied] = ["cost_estimated", "measured", "apply_ok"].map(|name| table.column(name));
     let parts = [(Part::Id, id), (Part::Model, model), (Part::Score, score), (Part::Cost, cost)];
     let names = Names(parts.map(|(part, column)| (part, table.place(column))).to_vec());
     while table.next()? {
