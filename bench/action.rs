@@ -142,7 +142,7 @@ fn context(rng: &mut StdRng) -> (Context, [f64; ARMS]) {
             let tried =
                 TriedArm { mode: Mode::Single, arm: arm(place), score: score(place), cost_usd: cost_usd(place), trace };
             let similarity = 0.9 - 0.05 * seq as f32;
-            Neighbour { seq, task_id: TaskId::new("past").unwrap(), similarity, outcomes: vec![tried] }
+            Neighbour { seq, task_id: TaskId::new("past").unwrap(), similarity, domain: None, outcomes: vec![tried] }
         })
         .collect();
     (context, scores)

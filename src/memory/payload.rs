@@ -37,6 +37,12 @@ impl Payload {
     }
 
     pub fn into_neighbour(self, similarity: f32) -> Neighbour {
-        Neighbour { seq: self.seq, task_id: self.task_id, similarity, outcomes: self.outcomes }
+        Neighbour {
+            seq: self.seq,
+            task_id: self.task_id,
+            similarity,
+            domain: Some(self.domain),
+            outcomes: self.outcomes,
+        }
     }
 }

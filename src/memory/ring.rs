@@ -14,7 +14,7 @@
 use multiversion::multiversion;
 
 use super::{Entry, MemoryError};
-use crate::round::{Embedding, Neighbour, TaskId, TriedArm};
+use crate::round::{Domain, Embedding, Neighbour, TaskId, TriedArm};
 
 /// Rows that stay in the processor's cache while all queries are scored against them.
 const BLOCK: usize = 64;
@@ -35,6 +35,7 @@ pub(super) struct Ring {
 struct Row {
     seq: u64,
     task_id: TaskId,
+    domain: Domain,
     outcomes: Vec<TriedArm>,
 }
 
@@ -55,7 +56,8 @@ impl Ring {
             let (vector, place) = (entry.embedding.as_slice(), place..place + self.dimension);
             self.vectors[place.clone()].copy_from_slice(vector);
             self.rounded[place].copy_from_slice(&rounded(vector));
-            self.rows[slot] = Some(Row { seq, task_id: entry.task_id.clone(), outcomes: entry.outcomes.clone() });
+            let Entry { task_id, domain, outcomes, .. } = entry.clone();
+            self.rows[slot] = Some(Row { seq, task_id, domain, outcomes });
         }
         Ok(())
     }
@@ -116,7 +118,13 @@ impl Ring {
 
 impl Row {
     fn as_neighbour(&self, similarity: f32) -> Neighbour {
-        Neighbour { seq: self.seq, task_id: self.task_id.clone(), similarity, outcomes: self.outcomes.clone() }
+        Neighbour {
+            seq: self.seq,
+            task_id: self.task_id.clone(),
+            similarity,
+            domain: Some(self.domain.clone()),
+            outcomes: self.outcomes.clone(),
+        }
     }
 }
 

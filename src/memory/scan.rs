@@ -121,6 +121,12 @@ impl Filter {
 
 impl Entry {
     fn as_neighbour(&self, seq: u64, similarity: f32) -> Neighbour {
-        Neighbour { seq, task_id: self.task_id.clone(), similarity, outcomes: self.outcomes.clone() }
+        Neighbour {
+            seq,
+            task_id: self.task_id.clone(),
+            similarity,
+            domain: Some(self.domain.clone()),
+            outcomes: self.outcomes.clone(),
+        }
     }
 }

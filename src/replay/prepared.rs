@@ -186,6 +186,7 @@ fn neighbour(known: &Dataset, near: Near, scoring: Scoring) -> Neighbour {
         seq: near.place as u64,
         task_id: task.id.clone(),
         similarity: near.similarity,
+        domain: Some(task.domain.clone()),
         outcomes: known.models.iter().zip(&task.results).map(tried).collect(),
     }
 }

@@ -218,6 +218,9 @@ pub struct Neighbour {
     pub task_id: TaskId,
     /// Cosine similarity in [-1, 1].
     pub similarity: f32,
+    /// Its domain; absent in decisions of before it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<Domain>,
     /// What each arm tried on it gave.
     pub outcomes: Vec<TriedArm>,
 }

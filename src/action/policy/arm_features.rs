@@ -3,7 +3,10 @@
 //! Neighbours and standings say more of an arm on a task than the text does until rounds are many. The numbers are
 //! written into the context, and so into the journal: feedback that comes later teaches what the policy saw then.
 
-use super::{Standings, action_of, recalled::Recalled};
+use super::{
+    Standings, action_of,
+    recalled::{Recalled, nearness},
+};
 use crate::round::{ArmFeatures, Context};
 
 /// The score expected of an arm never tried.
@@ -24,7 +27,7 @@ pub fn observe(context: &mut Context, standings: &Standings) {
         let action = action_of(candidate);
         let everywhere = standings.total(&action).shrunk_mean(UNKNOWN_MEAN, ARM_MASS);
         let here = standings.cell(domain, &action);
-        let recalled = Recalled::of(neighbours, candidate, 1.0, |_| 1.0);
+        let recalled = Recalled::of(neighbours, candidate, |near| nearness(near.similarity.into(), 1.0));
         let (mean, spread) = mean_and_spread(&recalled);
         candidate.features = ArmFeatures {
             recall_mean: mean as f32,
@@ -57,6 +60,7 @@ mod tests {
             seq: 0,
             task_id: TaskId::new("t").unwrap(),
             similarity,
+            domain: None,
             outcomes: vec![TriedArm {
                 mode: Mode::Single,
                 arm: arm.clone(),

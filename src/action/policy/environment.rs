@@ -60,6 +60,7 @@ impl Environment {
             seq: seq as u64,
             task_id: TaskId::new("past").unwrap(),
             similarity,
+            domain: None,
             outcomes: vec![self.past[seq].1.clone()],
         };
         near.into_iter().map(neighbour).collect()

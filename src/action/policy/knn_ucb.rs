@@ -10,7 +10,7 @@ use super::{
     Estimates, Opinion, Policy, PolicyError, ShrinkageSettings, Standings,
     card::{Checks, LARGE, TINY},
     learns_with::learns_with,
-    recalled::Recalled,
+    recalled::{Recalled, nearness},
 };
 use crate::{
     action::explore::optimistic,
@@ -35,7 +35,7 @@ use crate::{
 /// #     mode: Mode::Single, arm: ArmId::new(name).unwrap(), score, cost_usd: 0.001, trace: String::new(),
 /// # };
 /// context.neighbours = (0..10).map(|seq| Neighbour {
-///     seq, task_id: TaskId::new("t").unwrap(), similarity: 1.0, outcomes: vec![tried("a", 0.0), tried("b", 1.0)],
+///     seq, task_id: TaskId::new("t").unwrap(), similarity: 1.0, domain: None, outcomes: vec![tried("a", 0.0), tried("b", 1.0)],
 /// }).collect();
 /// let settings = PolicySettings::default();
 /// let policy = KnnUcb::new(settings.knn_ucb, settings.shrinkage, 0.0);
@@ -78,7 +78,7 @@ impl KnnUcb {
     fn bound(&self, context: &Context, candidate: &Candidate) -> (f64, f64) {
         let KnnUcbSettings { alpha, neighbour_mass, power } = self.settings;
         let base = self.shrinkage.shrunk(&self.standings, &context.domain, candidate);
-        let near = Recalled::of(&context.neighbours, candidate, power, |_| 1.0);
+        let near = Recalled::of(&context.neighbours, candidate, |near| nearness(near.similarity.into(), power));
         let mean = (near.sum + neighbour_mass * base.mean) / (near.mass + neighbour_mass);
         (mean, alpha / (near.mass + base.rounds).sqrt())
     }

@@ -13,7 +13,7 @@ use super::{
     Estimates, Opinion, Policy, PolicyError, ShrinkageSettings, Standings,
     card::{Checks, LARGE, TINY},
     learns_with::learns_with,
-    recalled::Recalled,
+    recalled::{Recalled, nearness},
 };
 use crate::{
     action::explore::{gaussian_draws, with_floor},
@@ -22,7 +22,7 @@ use crate::{
 
 /// Similarity-weighted kNN regression per arm, shrunk to the arm's domain mean, explored by Thompson sampling.
 ///
-/// w_i = similarity_i^power (times `picked` where not every candidate was tried) over the neighbours that tried arm a; mean = (sum w_i y_i + m base) / (sum w_i + m) with
+/// w_i = ((similarity_i + b [same domain]) / (1 + b))^power (times `picked` where not every candidate was tried) over the neighbours that tried arm a; mean = (sum w_i y_i + m base) / (sum w_i + m) with
 /// base the arm's domain mean shrunk toward its mean everywhere;
 /// score ~ N(mean, scale^2 * noise / (sum w_i + m_d + n_ad)), m_d the domain mass.
 ///
@@ -39,7 +39,7 @@ use crate::{
 /// # };
 /// # let mut context = Context::new(embedding, Domain::unknown(), vec![arm("a"), arm("b")]);
 /// context.neighbours = (0..10).map(|seq| Neighbour {
-///     seq, task_id: TaskId::new("t").unwrap(), similarity: 1.0, outcomes: vec![tried("a", 0.0), tried("b", 1.0)],
+///     seq, task_id: TaskId::new("t").unwrap(), similarity: 1.0, domain: None, outcomes: vec![tried("a", 0.0), tried("b", 1.0)],
 /// }).collect();
 /// let policy = MemoryKnn::new(PolicySettings::default().memory_knn, 0.0);
 /// let pmf = policy.decide(&context, 1).unwrap().pmf;
@@ -66,6 +66,8 @@ pub struct MemoryKnnSettings {
     pub neighbour_mass: f64,
     /// How much faster than the similarity a neighbour's weight falls, 0 to 64.
     pub power: f64,
+    /// What being of the task's domain adds to a neighbour's similarity, at least 0; the sum is divided by 1 more than that.
+    pub same_domain: f64,
     /// What a neighbour counts for that was tried on some candidates only, in [0, 1].
     pub picked: f64,
     /// Below this sum of weights over the neighbours it abstains, at least 0; 0 never.
@@ -85,6 +87,7 @@ impl MemoryKnnSettings {
         checks.number("domain_mass", self.domain_mass, TINY, LARGE);
         checks.number("neighbour_mass", self.neighbour_mass, TINY, LARGE);
         checks.number("power", self.power, 0.0, 64.0);
+        checks.number("same_domain", self.same_domain, 0.0, 10.0);
         checks.number("picked", self.picked, 0.0, 1.0);
         checks.number("mass_min", self.mass_min, 0.0, LARGE);
         checks.number("noise", self.noise, TINY, LARGE);
@@ -99,26 +102,20 @@ impl MemoryKnn {
         Self { settings, floor, standings: Standings::default() }
     }
 
-    /// What a neighbour counts for on which so many actions were tried.
-    fn counts(&self, context: &Context, tried: usize) -> f64 {
-        if tried >= context.candidates.len() { 1.0 } else { self.settings.picked }
-    }
-
-    /// The sum of all neighbours' weights.
-    fn mass(&self, context: &Context) -> f64 {
-        let weight = |near: &Neighbour| {
-            let similarity = f64::from(near.similarity).clamp(0.0, 1.0);
-            similarity.powf(self.settings.power) * self.counts(context, near.outcomes.len())
-        };
-        context.neighbours.iter().map(weight).sum()
+    /// What a neighbour counts for.
+    fn weight(&self, context: &Context, near: &Neighbour) -> f64 {
+        let MemoryKnnSettings { power, same_domain, picked, .. } = self.settings;
+        let bonus = if near.domain.as_ref() == Some(&context.domain) { same_domain } else { 0.0 };
+        let similarity = (f64::from(near.similarity) + bonus) / (1.0 + same_domain);
+        let counts = if near.outcomes.len() >= context.candidates.len() { 1.0 } else { picked };
+        counts * nearness(similarity, power)
     }
 
     fn posterior(&self, context: &Context, candidate: &Candidate) -> (f64, f64) {
-        let MemoryKnnSettings { prior_mean, arm_mass, domain_mass, neighbour_mass, power, noise, scale, .. } =
-            self.settings;
+        let MemoryKnnSettings { prior_mean, arm_mass, domain_mass, neighbour_mass, noise, scale, .. } = self.settings;
         let base = ShrinkageSettings { prior_mean, arm_mass, domain_mass };
         let base = base.shrunk(&self.standings, &context.domain, candidate);
-        let near = Recalled::of(&context.neighbours, candidate, power, |tried| self.counts(context, tried));
+        let near = Recalled::of(&context.neighbours, candidate, |near| self.weight(context, near));
         let mean = (near.sum + neighbour_mass * base.mean) / (near.mass + neighbour_mass);
         (mean, scale * (noise / (near.mass + domain_mass + base.here.n)).sqrt())
     }
@@ -130,7 +127,8 @@ impl Policy for MemoryKnn {
     }
 
     fn decide(&self, context: &Context, seed: u64) -> Result<Opinion, PolicyError> {
-        if self.settings.mass_min > 0.0 && self.mass(context) < self.settings.mass_min {
+        let mass = || context.neighbours.iter().map(|near| self.weight(context, near)).sum::<f64>();
+        if self.settings.mass_min > 0.0 && mass() < self.settings.mass_min {
             return Err(PolicyError::Abstains { policy: self.name(), why: "no past task is like this one" });
         }
         let estimates = Estimates::of(context, |candidate| self.posterior(context, candidate));

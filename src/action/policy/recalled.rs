@@ -2,7 +2,7 @@
 
 use crate::round::{Candidate, Neighbour};
 
-/// Sums over the neighbours that tried a candidate, each weighing similarity^power.
+/// Sums over the neighbours that tried a candidate, each with its weight.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Recalled {
     /// The sum of their weights.
@@ -14,20 +14,13 @@ pub(super) struct Recalled {
 }
 
 impl Recalled {
-    /// A similarity below 0 counts as 0. `counts` is what a neighbour's weight is multiplied by, from how many actions were
-    /// tried on it.
-    pub(super) fn of(
-        neighbours: &[Neighbour],
-        candidate: &Candidate,
-        power: f64,
-        counts: impl Fn(usize) -> f64,
-    ) -> Self {
+    /// `weight` is what a neighbour counts for.
+    pub(super) fn of(neighbours: &[Neighbour], candidate: &Candidate, weight: impl Fn(&Neighbour) -> f64) -> Self {
         let mut recalled = Self::default();
         for neighbour in neighbours {
             for tried in &neighbour.outcomes {
                 if tried.mode == candidate.mode && tried.arm == candidate.arm {
-                    let weight =
-                        f64::from(neighbour.similarity).clamp(0.0, 1.0).powf(power) * counts(neighbour.outcomes.len());
+                    let weight = weight(neighbour);
                     recalled.mass += weight;
                     recalled.sum += weight * tried.score;
                     recalled.squares += weight * tried.score * tried.score;
@@ -36,4 +29,9 @@ impl Recalled {
         }
         recalled
     }
+}
+
+/// similarity^power; a similarity below 0 counts as 0.
+pub(super) fn nearness(similarity: f64, power: f64) -> f64 {
+    similarity.clamp(0.0, 1.0).powf(power)
 }

@@ -1,6 +1,7 @@
 //! Policies by name, with the settings of a policy card.
 //!
-//! Any learner can run alone (`lin_ucb`) or vote in the `ensemble`, and any of them can be wrapped (`discount:lin_ucb`).
+//! Any learner can run alone (`lin_ucb`) or vote in the `ensemble`, and any of them can be wrapped (`discount:lin_ucb`), voters
+//! too.
 
 use std::path::Path;
 
@@ -77,22 +78,36 @@ pub enum RegistryError {
 /// assert!(build("oracle", &settings).is_err());
 /// ```
 pub fn build(name: &str, settings: &PolicySettings) -> Result<Box<dyn Policy>, RegistryError> {
-    if let Some((wrapper, inner)) = name.split_once(':').filter(|(wrapper, _)| WRAPPERS.contains(wrapper)) {
-        let inner = build(inner, settings)?;
-        return Ok(match wrapper {
-            "affinity" => Box::new(Wrapped::new(Affinity::new(settings.affinity), inner)),
-            "budget" => Box::new(Wrapped::new(Budget::new(settings.budget), inner)),
-            "costs" => Box::new(Wrapped::new(Costs::new(settings.costs), inner)),
-            "discount" => Box::new(Wrapped::new(Discount::new(settings.discount), inner)),
-            _ => Box::new(Wrapped::new(NewArm::new(settings.new_arm), inner)),
-        });
-    }
+    wrapped(name, settings, &|name| plain(name, settings))
+}
+
+/// The policy inside all wrappers that a name begins with, as `inner` makes it, in them.
+fn wrapped(
+    name: &str,
+    settings: &PolicySettings,
+    inner: &dyn Fn(&str) -> Result<Box<dyn Policy>, RegistryError>,
+) -> Result<Box<dyn Policy>, RegistryError> {
+    let Some((wrapper, rest)) = name.split_once(':').filter(|(wrapper, _)| WRAPPERS.contains(wrapper)) else {
+        return inner(name);
+    };
+    let inner = wrapped(rest, settings, inner)?;
+    Ok(match wrapper {
+        "affinity" => Box::new(Wrapped::new(Affinity::new(settings.affinity), inner)),
+        "budget" => Box::new(Wrapped::new(Budget::new(settings.budget), inner)),
+        "costs" => Box::new(Wrapped::new(Costs::new(settings.costs), inner)),
+        "discount" => Box::new(Wrapped::new(Discount::new(settings.discount), inner)),
+        _ => Box::new(Wrapped::new(NewArm::new(settings.new_arm), inner)),
+    })
+}
+
+/// A policy without a wrapper.
+fn plain(name: &str, settings: &PolicySettings) -> Result<Box<dyn Policy>, RegistryError> {
     if name != "ensemble" {
         return single(name, settings, settings.floor);
     }
     // The vote has its own floor, so its voters need none.
     let voters = settings.voters.iter().map(|voter| {
-        let policy = single(&voter.policy, settings, 0.0)?;
+        let policy = wrapped(&voter.policy, settings, &|name| single(name, settings, 0.0))?;
         Ok(Voter { policy, weight: voter.weight, probing: voter.probing })
     });
     let voters = voters.collect::<Result<Vec<_>, RegistryError>>()?;

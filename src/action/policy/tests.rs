@@ -314,7 +314,7 @@ fn neighbour(context: &Context, seq: u64) -> Neighbour {
         trace: String::new(),
     };
     let outcomes = context.candidates.iter().enumerate().map(tried).collect();
-    Neighbour { seq, task_id: TaskId::new("past").unwrap(), similarity: 1.0, outcomes }
+    Neighbour { seq, task_id: TaskId::new("past").unwrap(), similarity: 1.0, domain: None, outcomes }
 }
 
 #[test]

@@ -14,7 +14,6 @@ use pointsman::{
     replay::{Dataset, Decisions, PolicyReport, ReadOptions, Rule, Scoring},
     round::{Domain, RewardWeights},
 };
-use serde::Deserialize;
 
 /// The metrics of a row, with the rule under which each is computed.
 const METRICS: [(&str, Rule); 5] = [
@@ -36,11 +35,10 @@ pub(super) struct AnchorArguments {
     data: PathBuf,
 }
 
-#[derive(Debug, Deserialize)]
+/// A row by its columns.
 struct Anchor {
     router: String,
     split: String,
-    #[serde(flatten)]
     metrics: BTreeMap<String, String>,
 }
 
@@ -84,8 +82,10 @@ pub(super) fn check(folder: &Path, dataset: &Dataset) -> Result<Checked> {
     let mut csv = csv::Reader::from_path(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut checked = Checked::default();
     let mut splits: BTreeMap<String, Dataset> = BTreeMap::new();
-    for anchor in csv.deserialize::<Anchor>() {
-        let anchor = anchor.with_context(|| format!("cannot read {}", path.display()))?;
+    for row in csv.deserialize::<BTreeMap<String, String>>() {
+        let metrics = row.with_context(|| format!("cannot read {}", path.display()))?;
+        let text = |column: &str| metrics.get(column).cloned().unwrap_or_default();
+        let anchor = Anchor { router: text("router"), split: text("split"), metrics };
         if !splits.contains_key(&anchor.split) {
             splits.insert(anchor.split.clone(), dataset.only(std::slice::from_ref(&anchor.split))?);
         }

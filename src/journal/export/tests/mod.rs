@@ -102,7 +102,8 @@ fn decided(number: u128, domain: &str) -> Arc<Decided> {
     let (a, b) = (arm("a"), arm("b"));
     let mut candidates = [&a, &b].map(|arm| Candidate::new(Mode::Single, arm.clone(), 0.25));
     candidates[1].features.prior_mean = 0.75;
-    let neighbour = Neighbour { seq: 3, task_id: TaskId::new("t0").unwrap(), similarity: 0.5, outcomes: vec![] };
+    let neighbour =
+        Neighbour { seq: 3, task_id: TaskId::new("t0").unwrap(), similarity: 0.5, domain: None, outcomes: vec![] };
     let context = Context {
         text: "".into(),
         embedding: Embedding::new(vec![0.6, 0.8]).unwrap(),
