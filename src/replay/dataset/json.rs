@@ -145,7 +145,7 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for Walk<'_, T> {
         Elements { progress, each, end }.visit_seq(seq)
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Over::Array(array, wanted) = self.over else { return self.entries(map) };
         let (mut found, mut seen) = (Map::new(), false);
         while let Some(key) = map.next_key::<String>()? {
