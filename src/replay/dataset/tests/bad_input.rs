@@ -258,7 +258,7 @@ fn in_llmrouter() {
             ("train.json", "\"a\": 0.5", "\"a\": 50", "train.json:7: column scores: the score is 50"),
             ("train.json", "\"a\": 0.5", "\"a\": \"0.5\"", "train.json:7: column scores: a score is no number"),
             ("train.json", "\"Which?\"", "\"\"", "train.json:7: column question: the prompt of \"train-1\" is empty"),
-            ("train.json", "\n]", "", "train.json:7: column"),
+            ("train.json", "\n]", "", "train.json:8: column 1: EOF while parsing a list"),
             (
                 "query_data/default_query_train.jsonl",
                 "\"query\": \"1+1?\", ",
@@ -278,15 +278,15 @@ fn in_llmrouterbench() {
         ("\"index\": 2", "\"index\": 1", at("20: column origin_query: the text of \"math-500/test/1\" is another one")),
         ("\"score\": 1.0", "\"score\": 10", at("20: column score: the score is 10")),
         ("\"cost\": 0.003", "\"cost\": -0.003", at("20: column cost: the cost is -0.003")),
-        ("\"index\": 2", "\"index\": -2", at("21: column 14 (records[1].index): invalid value: integer `-2`")),
+        ("\"index\": 2", "\"index\": -2", at("21: column 15 (records[1].index): invalid value: integer `-2`")),
         (
             "\"origin_query\": \"2+2?\"",
             "\"origin_query\": \"3+3?\"",
             at(
-                "19: column origin_query: the text of \"math-500/test/2\" is another one than in math-test-a-20250102_000000.json:20",
+                "20: column origin_query: the text of \"math-500/test/2\" is another one than in math-test-a-20250102_000000.json:20",
             ),
         ),
-        ("\n ]", "", at("31: column 1: ")),
+        ("\n ]", "", at("31: column 1 (records): expected")),
         ("\"b\"", "7", format!("{file}: there is no model_name before the records")),
         ("\"records\"", "\"rows\"", at("32: column 1: the array \"records\" is missing")),
     ];

@@ -166,7 +166,8 @@ fn llmrouter_scores_prepared_for_routerdc() {
         [
             ["train-0", "train", "gsm8k", "gsm8k", "1+1?"],
             ["train-1", "train", "mmlu", "mmlu", "Which?"],
-            ["test-0", "test", "unknown", "", "2+2?"]
+            ["test-0", "test", "unknown", "", "2+2?"],
+            ["test-1", "test", "gsm8k", "gsm8k", "1+1?"]
         ]
     );
     assert_eq!(numbers(&dataset)[0], [(1.0, 0.000401), (0.0, 0.00401)]);
