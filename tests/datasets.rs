@@ -52,7 +52,7 @@ fn what_is_wrong_is_told_with_its_place_by_every_command() {
     let (status, _, stderr) = output(pointsman().args(["dataset", "check", "--format", "vw"]).arg(folder.path()));
     assert!(status.code() == Some(64) && stderr.contains("coderouterbench"), "{stderr}");
     let (status, _, stderr) = output(pointsman().args(["replay", "--journal", "x", "--allow-mixed-prices"]));
-    assert!(status.code() == Some(64) && stderr.contains("--dataset"), "{stderr}");
+    assert!(status.code() == Some(64) && stderr.contains("cannot be used with"), "{stderr}");
 }
 
 #[test]

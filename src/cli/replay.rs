@@ -46,7 +46,7 @@ pub(super) struct ReplayArguments {
     /// A daemon's data folder, instead of a dataset. Without --policy and --card every decision is made again from what was
     /// recorded and compared, and the exit code is 0 only if all are equal. With them, what those policies would have brought
     /// is estimated from the verified rounds.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["format", "models", "allow_mixed_prices"])]
     journal: Option<PathBuf>,
     /// Where the journal's policy cards take the files that they name [default: `policies` in the data folder, beside it, or
     /// here].

@@ -213,6 +213,13 @@ impl Builder {
         if !(0.0..=1.0).contains(&result.score) {
             return Err(spot.error(Part::Score, format!("the score is {}, it must be from 0 to 1", result.score)));
         }
+        let draft = &self.drafts[task];
+        if let Some(Some(first)) = draft.cells.get(model) {
+            let (model, id) = (&self.models.known[model].model.arm, draft.task.id.as_str());
+            let (model, id, first) = (shown(model.as_str()), shown(id), (file_name(&first.path), first.line));
+            let problem = format!("a second result of {model} on {id}; the first is in {}:{}", first.0, first.1);
+            return Err(spot.error(Part::Id, problem));
+        }
         if let Cost::Known(cost) = result.cost {
             if !(0.0..=USD_MAX).contains(&cost) {
                 let problem = format!("the cost is {cost}, it must be a number of dollars of at least 0");
@@ -220,18 +227,12 @@ impl Builder {
             }
             self.priced(spot, model, &result, cost)?;
         }
-        let path = self.file(spot.path);
+        let (path, line, order) = (self.file(spot.path), spot.line, self.results);
         let draft = &mut self.drafts[task];
         if draft.cells.len() <= model {
             draft.cells.resize_with(self.models.known.len(), || None);
         }
-        if let Some(first) = &draft.cells[model] {
-            let (model, id) = (&self.models.known[model].model.arm, draft.task.id.as_str());
-            let (model, id, first) = (shown(model.as_str()), shown(id), (file_name(&first.path), first.line));
-            let problem = format!("a second result of {model} on {id}; the first is in {}:{}", first.0, first.1);
-            return Err(spot.error(Part::Id, problem));
-        }
-        let (line, column, order) = (spot.line, spot.names.column(Part::Cost), self.results);
+        let column = spot.names.column(Part::Cost);
         draft.cells[model] = Some(Cell { result, path, line, column, order });
         self.results += 1;
         Ok(())

@@ -22,7 +22,7 @@ use super::{
 pub(super) fn parse<T: DeserializeOwned>(path: &Path, line: u64, text: &str) -> Result<T, DatasetError> {
     let mut parser = serde_json::Deserializer::from_str(text);
     let wrong = |error: &serde_json::Error, field| {
-        let column = Some(Column::Character(error.column(), field));
+        let column = Some(Column::Character(error.column().max(1), field));
         DatasetError::Line { path: path.into(), line, column, problem: what(error) }
     };
     let value = serde_path_to_error::deserialize(&mut parser)
@@ -145,7 +145,7 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for Walk<'_, T> {
         Elements { progress, each, end }.visit_seq(seq)
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Over::Array(array, wanted) = self.over else { return self.entries(map) };
         let (mut found, mut seen) = (Map::new(), false);
         while let Some(key) = map.next_key::<String>()? {
@@ -242,6 +242,6 @@ fn failure(path: &Path, progress: &Progress, error: serde_json::Error, field: Op
     if error.classify() == Category::Io {
         return read_error(path, progress.line(), error.into());
     }
-    let (line, column) = (error.line() as u64, Some(Column::Character(error.column(), field)));
+    let (line, column) = (error.line() as u64, Some(Column::Character(error.column().max(1), field)));
     DatasetError::Line { path: path.into(), line: line.max(1), column, problem: what(&error) }
 }

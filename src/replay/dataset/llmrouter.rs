@@ -56,7 +56,7 @@ struct Scored {
 }
 
 /// What the query files say of a query.
-#[derive(Default, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 struct Query {
     task_name: Option<String>,
     query: String,
@@ -330,7 +330,7 @@ fn read_scored(path: &Path, queries: &mut Queries, builder: &mut Builder) -> Res
     elements(path, "", &[], &mut |_| Ok(Next::Elements), &mut |line, _, scored: Scored| {
         let spot = Spot { path, line, names: &names };
         let hash = blake3::hash(scored.question.as_bytes());
-        let known = queries.by_text.remove(&hash).unwrap_or_default();
+        let known = queries.by_text.get(&hash).cloned().unwrap_or_default();
         if let Some(first) = lines.insert(hash, line) {
             return Err(spot.error(Part::Id, format!("a second time the question of line {first}")));
         }

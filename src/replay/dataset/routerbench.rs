@@ -117,9 +117,9 @@ fn read_table(path: &Path, builder: &mut Builder) -> Result<(), DatasetError> {
     let places = [id, prompt, eval].map(|column| table.place(column));
     let mut models = vec![];
     for (cost, header) in table.headers().iter().enumerate() {
-        let Some(model) = header.strip_suffix(COST) else { continue };
-        // The oracle's cost has no score beside it.
-        let Some(score) = table.column(model) else { continue };
+        let Some((model, score)) = model_of(header).and_then(|model| Some((model, table.column(model)?))) else {
+            continue;
+        };
         let [id, prompt, eval] = places.clone();
         let names = names(id, prompt, eval, table.place(score), table.place(cost));
         if let Some(known) = builder.models.find(&Spot { path, line: 1, names: &names }, model)? {
@@ -198,7 +198,7 @@ fn models_of(
     builder: &mut Builder,
 ) -> Result<Vec<(usize, String, Names)>, DatasetError> {
     let mut found: Vec<&str> =
-        row.keys().filter_map(|name| name.strip_suffix(COST)).filter(|model| row.contains_key(*model)).collect();
+        row.keys().filter_map(|name| model_of(name)).filter(|model| row.contains_key(*model)).collect();
     found.sort_unstable();
     let mut models = vec![];
     for model in found {
@@ -209,6 +209,11 @@ fn models_of(
         }
     }
     Ok(models)
+}
+
+/// The model of a cost's column; routers that were evaluated, and the oracle, have such columns too.
+fn model_of(column: &str) -> Option<&str> {
+    column.strip_suffix(COST).filter(|model| *model != "oracle" && !model.contains('|'))
 }
 
 fn no_models(path: &Path, line: u64) -> DatasetError {

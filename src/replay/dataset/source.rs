@@ -91,11 +91,6 @@ impl Source {
         Ok(Self { path: path.into(), inner: Cursor::new(start).chain(inner), progress: Rc::default() })
     }
 
-    /// The file.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// How far it is read.
     pub(super) fn progress(&self) -> Rc<Progress> {
         Rc::clone(&self.progress)

@@ -15,11 +15,12 @@ fn numbers(dataset: &Dataset) -> Vec<Vec<(f64, f64)>> {
 
 /// Id, split, domain, source and prompt.
 fn tasks(dataset: &Dataset) -> Vec<[&str; 5]> {
-    let row = |task| {
-        let DatasetTask { id, split, domain, source, prompt, .. } = task;
-        [id.as_str(), &split, domain.as_str(), source, prompt.as_deref().unwrap_or("-")]
-    };
-    dataset.tasks.iter().map(row).collect()
+    dataset.tasks.iter().map(described).collect()
+}
+
+fn described(task: &DatasetTask) -> [&str; 5] {
+    let DatasetTask { id, split, domain, source, prompt, .. } = task;
+    [id.as_str(), split, domain.as_str(), source, prompt.as_deref().unwrap_or("-")]
 }
 
 fn arms(dataset: &Dataset) -> Vec<(&str, f64, f64)> {
@@ -165,7 +166,8 @@ fn llmrouter_scores_prepared_for_routerdc() {
         [
             ["train-0", "train", "gsm8k", "gsm8k", "1+1?"],
             ["train-1", "train", "mmlu", "mmlu", "Which?"],
-            ["test-0", "test", "unknown", "", "2+2?"]
+            ["test-0", "test", "unknown", "", "2+2?"],
+            ["test-1", "test", "gsm8k", "gsm8k", "1+1?"]
         ]
     );
     assert_eq!(numbers(&dataset)[0], [(1.0, 0.000401), (0.0, 0.00401)]);

@@ -158,7 +158,8 @@ pub(super) fn routerdc() -> Sample {
   {"question": "Which?", "scores": {"a": 0.5, "b": 0.0}}
 ]
 "#;
-    let test = r#"[{"question": "2+2?", "scores": {"a": 0, "b": 1}}]"#;
+    let test =
+        r#"[{"question": "2+2?", "scores": {"a": 0, "b": 1}}, {"question": "1+1?", "scores": {"a": 1, "b": 1}}]"#;
     let queries = concat!(
         r#"{"task_name": "gsm8k", "query": "1+1?", "ground_truth": "2", "metric": "GSM8K"}"#,
         "\n",
