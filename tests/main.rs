@@ -21,6 +21,7 @@ mod layers;
 #[path = "../src/feedback/verifier/tests/liar.rs"]
 mod liar;
 mod memory;
+mod off_policy;
 mod openapi;
 mod policies;
 mod python;

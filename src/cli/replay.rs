@@ -1,6 +1,8 @@
 //! `pointsman replay`: measures policies on a dataset of recorded outcomes, or on one's own journal.
 
+pub(super) mod estimates;
 mod journal;
+pub(super) mod log;
 
 use std::{
     collections::BTreeMap,
@@ -23,6 +25,7 @@ use super::{
     folders::Folders,
     progress,
 };
+use log::{Log, LogArguments};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -33,13 +36,15 @@ use super::{
   pointsman replay --journal data                                make every decision of a daemon again, bit for bit
   pointsman replay --journal data --policy lin_ucb --policy uniform
                                                                  what others would have brought, estimated
+  pointsman replay --log vw.dsjson.gz --policy lin_ucb           the same from a log of Vowpal Wabbit's
 
 Policies: uniform, fixed:MODEL, epsilon_greedy, ucb1, beta_thompson, domain_prior, memory_knn, knn_ucb, lin_ucb,
 lin_thompson, square_cb, bag, hybrid_linear, hybrid_ucb, ensemble, and with a card that names their models classifier and
 tfidf_classifier. Before any of them: affinity: budget: discount: new_arm:")]
 pub(super) struct ReplayArguments {
     /// The dataset's folder: tasks.jsonl[.gz], results.csv[.gz], models.json.
-    #[arg(long, value_name = "DIR", required_unless_present = "journal", conflicts_with = "journal")]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["journal", "log"],
+        conflicts_with_all = ["journal", "log"])]
     dataset: Option<PathBuf>,
     /// A daemon's data folder, instead of a dataset. Without --policy and --card every decision is made again from what was
     /// recorded and compared, and the exit code is 0 only if all are equal. With them, what those policies would have brought
@@ -50,8 +55,10 @@ pub(super) struct ReplayArguments {
     /// here].
     #[arg(long, value_name = "DIR", requires = "journal")]
     cards: Option<PathBuf>,
+    #[command(flatten)]
+    log: LogArguments,
     /// Only this split of the dataset.
-    #[arg(long, value_name = "S", conflicts_with = "journal")]
+    #[arg(long, value_name = "S", conflicts_with_all = ["journal", "log"])]
     split: Option<String>,
     /// A policy card, for other settings than the compiled-in ones.
     #[arg(long, value_name = "FILE")]
@@ -60,10 +67,10 @@ pub(super) struct ReplayArguments {
     #[arg(long, value_name = "P")]
     policy: Vec<String>,
     /// Shuffled orders, seeds 0 to N - 1; means are over them.
-    #[arg(long, value_name = "N", conflicts_with = "journal", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["journal", "log"], default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     seeds: u64,
     /// Weights of the reward, e1 * score + e2 * dollars; a journal's rounds have their own.
-    #[arg(long, value_name = "e1,e2", conflicts_with = "journal", default_value = "1,-0.1", value_parser = weights,
+    #[arg(long, value_name = "e1,e2", conflicts_with_all = ["journal", "log"], default_value = "1,-0.1", value_parser = weights,
         allow_hyphen_values = true)]
     reward: RewardWeights,
     /// Write what was found: one JSON object a policy, as an array, or that of an exact replay.
@@ -83,7 +90,11 @@ pub(super) async fn run(mut arguments: ReplayArguments, folders: &Folders) -> Re
     if let Some(folder) = arguments.journal.take() {
         return journal::run(arguments, &folder).await;
     }
-    let folder = arguments.dataset.take().context("give --dataset DIR or --journal DIR")?;
+    if arguments.log.log.is_some() {
+        let log = Log::open(None, &arguments.log).await?;
+        return estimates::run(&arguments, log).await;
+    }
+    let folder = arguments.dataset.take().context("give --dataset DIR, --journal DIR or --log FILE")?;
     let settings = PolicySettings::load(arguments.card.as_deref())?;
     settings.warnings().iter().for_each(|warning| eprintln!("{warning}"));
     if arguments.policy.is_empty() {
@@ -115,7 +126,7 @@ pub(super) async fn run(mut arguments: ReplayArguments, folders: &Folders) -> Re
     write(arguments.json.as_deref(), &reports)
 }
 
-fn write(path: Option<&Path>, found: &impl serde::Serialize) -> Result<()> {
+pub(super) fn write(path: Option<&Path>, found: &impl serde::Serialize) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
     fs::write(path, serde_json::to_vec_pretty(found)?).with_context(|| format!("cannot write {}", path.display()))
 }

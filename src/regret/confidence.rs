@@ -236,6 +236,12 @@ impl Side {
     }
 }
 
+/// How far a sum of terms of conditional mean 0, each at least -1 and at most 1, may ever be from 0 with probability
+/// 1 - `alpha`, where `variation` is the sum of their squares: [`EmpiricalBernstein`]'s bound, on both sides.
+pub(crate) fn furthest(variation: f64, alpha: f64) -> f64 {
+    boundary(variation, 0.25 * ROUNDS as f64 / mixing(alpha), alpha / 2.0)
+}
+
 /// The S at which the gamma-exponential mixture reaches 1 / alpha, for a variation v.
 fn boundary(v: f64, rho: f64, alpha: f64) -> f64 {
     if !v.is_finite() {

@@ -10,6 +10,7 @@ mod exact;
 mod series;
 mod tracker;
 
+pub(crate) use confidence::furthest;
 pub use confidence::{ConfidenceSequence, EmpiricalBernstein, Interval};
 pub use series::RegretPoint;
 pub use tracker::{

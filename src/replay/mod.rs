@@ -6,6 +6,7 @@
 //! `embedding_cache` keeps the vectors.
 
 pub mod baselines;
+pub mod dsjson;
 pub mod embedding_cache;
 pub mod off_policy;
 
