@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures the README's figures with the release build and writes bench/results/. See bench/README.md.
 # Usage: bench/run.sh [demo] [action] [memory] [embedding] [domains] [verifiers] [regret] [classifiers] [replay]
-#        [journal] [kill] [faults] [load] [soak]    all of them but load and soak without a name
+#        [journal] [kill] [faults] [off_policy] [load] [soak]    all of them but load and soak without a name
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --release
@@ -15,7 +15,7 @@ mkdir -p "$out"
     echo "$(nproc) cores"
     rustc --version
 } > "$out/machine.txt"
-wanted=" ${*:-demo action memory embedding domains verifiers journal kill faults regret classifiers replay} "
+wanted=" ${*:-demo action memory embedding domains verifiers journal kill faults off_policy regret classifiers replay} "
 wants() { [[ $wanted == *" $1 "* ]]; }
 if wants demo; then
     "$bin" demo --tasks 2000 --json "$out/demo.json" | tee "$out/demo.txt"
@@ -58,6 +58,9 @@ fi
 if wants faults; then
     set -- cargo test --release --test integration -- faults:: --test-threads 1
     { measured "$@"; "$@" 2>&1 | tee /dev/stderr | sed -n 's/.*\(| .* | .*\)$/\1/p'; } > "$out/faults.txt"
+fi
+if wants off_policy; then
+    { measured cargo bench --bench off_policy; cargo bench --bench off_policy 2>/dev/null; } | tee "$out/off_policy.txt"
 fi
 if wants embedding; then
     cargo bench --bench embedding 2>&1 | tee /dev/stderr | sed -n '/^[0-9]* cores, /,$p' > "$out/embedding.txt"

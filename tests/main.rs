@@ -23,6 +23,7 @@ mod layers;
 mod liar;
 mod matrix;
 mod memory;
+mod off_policy;
 mod openapi;
 mod policies;
 mod python;

@@ -1,4 +1,6 @@
-//! `pointsman policy`: which policy decides, which is on trial, and whether a card is right.
+//! `pointsman policy`: which policy decides, which is on trial, whether a card is right, and which of two is better.
+
+mod compare;
 
 use std::{
     fs,
@@ -25,10 +27,9 @@ use super::{
   pointsman policy shadow mine                  put a card on trial: it decides nothing, and is measured
   pointsman policy promote mine                 let it decide
   pointsman policy promote default --policy lin_ucb
-  pointsman policy rollback                     let the one before decide again")]
+  pointsman policy rollback                     let the one before decide again
+  pointsman policy compare mine default         which would have brought more, from the journal")]
 pub(super) struct PolicyArguments {
-    #[command(flatten)]
-    place: Where,
     #[command(subcommand)]
     command: PolicyCommand,
 }
@@ -36,7 +37,10 @@ pub(super) struct PolicyArguments {
 #[derive(Subcommand)]
 enum PolicyCommand {
     /// Show the policies, the cards and the voters' weights.
-    List,
+    List {
+        #[command(flatten)]
+        place: Where,
+    },
     /// Show the policies that a card can put to work.
     Names,
     /// Check a card's file.
@@ -51,6 +55,8 @@ enum PolicyCommand {
         /// A policy of it, instead of the one that it names.
         #[arg(long, value_name = "P", requires = "card")]
         policy: Option<String>,
+        #[command(flatten)]
+        place: Where,
     },
     /// Let a card decide.
     Promote {
@@ -59,27 +65,34 @@ enum PolicyCommand {
         /// A policy of it, instead of the one that it names.
         #[arg(long, value_name = "P")]
         policy: Option<String>,
+        #[command(flatten)]
+        place: Where,
     },
     /// Let the policy decide again that did before the present one.
-    Rollback,
+    Rollback {
+        #[command(flatten)]
+        place: Where,
+    },
+    /// Estimate which of two policies would have brought more, from a journal or another log.
+    Compare(Box<compare::CompareArguments>),
 }
 
 pub(super) async fn run(arguments: PolicyArguments, folders: &Folders) -> Result<()> {
-    let PolicyArguments { place, command } = arguments;
-    let (path, body) = match command {
+    let (path, body, place) = match arguments.command {
         PolicyCommand::Names => {
             println!("{}", NAMES.join("\n"));
             println!("\nbefore any of them, outermost first: {}", WRAPPERS.map(|name| format!("{name}:")).join(" "));
             return Ok(());
         }
         PolicyCommand::Check { file } => return check(&file),
-        PolicyCommand::List => {
+        PolicyCommand::Compare(arguments) => return compare::run(*arguments, folders).await,
+        PolicyCommand::List { place } => {
             let report: Value = Running::find(&place, folders)?.get("/v1/policies", &[]).await?;
             return show(place.json, &report, render);
         }
-        PolicyCommand::Shadow { card, policy } => ("shadow", json!({"card": card, "policy": policy})),
-        PolicyCommand::Promote { card, policy } => ("promote", json!({"card": card, "policy": policy})),
-        PolicyCommand::Rollback => ("rollback", json!({})),
+        PolicyCommand::Shadow { card, policy, place } => ("shadow", json!({"card": card, "policy": policy}), place),
+        PolicyCommand::Promote { card, policy, place } => ("promote", json!({"card": card, "policy": policy}), place),
+        PolicyCommand::Rollback { place } => ("rollback", json!({}), place),
     };
     let report: Value = Running::find(&place, folders)?.post(&format!("/v1/policies/{path}"), body).await?;
     show(place.json, &report, render)

@@ -1,6 +1,8 @@
 //! `pointsman replay`: measures policies on a dataset of recorded outcomes, or on one's own journal.
 
+pub(super) mod estimates;
 mod journal;
+pub(super) mod log;
 pub(super) mod matrix;
 pub(super) mod output;
 
@@ -17,6 +19,7 @@ use pointsman::{
 };
 
 use super::{dataset::ReadArguments, folders::Folders, progress};
+use log::{Log, LogArguments};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -31,6 +34,7 @@ use super::{dataset::ReadArguments, folders::Folders, progress};
   pointsman replay --journal data                                make every decision of a daemon again, bit for bit
   pointsman replay --journal data --policy lin_ucb --policy uniform
                                                                  what others would have brought, estimated
+  pointsman replay --log vw.dsjson.gz --policy lin_ucb           the same from a log of Vowpal Wabbit's
 
 Policies: uniform, fixed:MODEL, epsilon_greedy, ucb1, beta_thompson, domain_prior, memory_knn, knn_ucb, lin_ucb,
 lin_thompson, square_cb, bag, hybrid_linear, hybrid_text, hybrid_ucb, ensemble, and with a card that names their models
@@ -39,7 +43,8 @@ Fitted on the splits of --warm, then frozen: dimension_best, knn_retrieval, logr
 acrouter_ensemble. For --protocol cascade alone: cascade; any other policy is asked again until an answer is right.")]
 pub(super) struct ReplayArguments {
     /// The dataset's folder or file; docs/datasets.md names the formats.
-    #[arg(long, value_name = "PATH", required_unless_present = "journal", conflicts_with = "journal")]
+    #[arg(long, value_name = "PATH", required_unless_present_any = ["journal", "log"],
+        conflicts_with_all = ["journal", "log"])]
     dataset: Option<PathBuf>,
     #[command(flatten)]
     read: ReadArguments,
@@ -52,20 +57,22 @@ pub(super) struct ReplayArguments {
     /// here].
     #[arg(long, value_name = "DIR", requires = "journal")]
     cards: Option<PathBuf>,
+    #[command(flatten)]
+    log: LogArguments,
     /// Only these splits of the dataset.
-    #[arg(long, value_name = "S,…", conflicts_with = "journal", value_delimiter = ',')]
+    #[arg(long, value_name = "S,…", conflicts_with_all = ["journal", "log"], value_delimiter = ',')]
     split: Vec<String>,
     /// Splits whose outcomes are all known before the first task comes.
-    #[arg(long, value_name = "S,…", conflicts_with = "journal", value_delimiter = ',')]
+    #[arg(long, value_name = "S,…", conflicts_with_all = ["journal", "log"], value_delimiter = ',')]
     warm: Vec<String>,
     /// Tasks come as in the file, or shuffled by the seed.
-    #[arg(long, value_name = "released|shuffled", conflicts_with = "journal", default_value_t)]
+    #[arg(long, value_name = "released|shuffled", conflicts_with_all = ["journal", "log"], default_value_t)]
     order: Order,
     /// One model a task, or one after another, each one's verdict known before the next.
-    #[arg(long, value_name = "single|cascade", conflicts_with = "journal", default_value_t)]
+    #[arg(long, value_name = "single|cascade", conflicts_with_all = ["journal", "log"], default_value_t)]
     protocol: Protocol,
     /// With `measured`, rows that the source did not measure score 0 and the oracle does not see them.
-    #[arg(long, value_name = "measured|full", conflicts_with = "journal", default_value_t)]
+    #[arg(long, value_name = "measured|full", conflicts_with_all = ["journal", "log"], default_value_t)]
     rule: Rule,
     /// A policy card, for other settings than the compiled-in ones.
     #[arg(long, value_name = "FILE")]
@@ -74,29 +81,29 @@ pub(super) struct ReplayArguments {
     #[arg(long, value_name = "P")]
     policy: Vec<String>,
     /// Decisions to score as given: CSV of task_id, model and, for a cascade, attempts joined by |; can be repeated.
-    #[arg(long, value_name = "FILE", conflicts_with = "journal")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["journal", "log"])]
     decisions: Vec<PathBuf>,
     /// Orders, seeds 0 to N - 1; means are over them.
-    #[arg(long, value_name = "N", conflicts_with = "journal", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["journal", "log"], default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     seeds: u64,
     /// Weights of the reward, e1 * score + e2 * dollars; a journal's rounds have their own.
-    #[arg(long, value_name = "e1,e2", conflicts_with = "journal", default_value = "1,-0.1", value_parser = weights,
+    #[arg(long, value_name = "e1,e2", conflicts_with_all = ["journal", "log"], default_value = "1,-0.1", value_parser = weights,
         allow_hyphen_values = true)]
     reward: RewardWeights,
     /// Similar past tasks that each task recalls; a daemon recalls 10.
-    #[arg(long, value_name = "K", conflicts_with = "journal", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    #[arg(long, value_name = "K", conflicts_with_all = ["journal", "log"], default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     recall: u16,
     /// Prove before that no policy sees more than the outcomes of what it took; takes two more passes each.
-    #[arg(long, conflicts_with = "journal")]
+    #[arg(long, conflicts_with_all = ["journal", "log"])]
     check_leaks: bool,
     /// Write what was found: one JSON object a policy, as an array, or that of an exact replay.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write the table as CSV.
-    #[arg(long, value_name = "FILE", conflicts_with = "journal")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["journal", "log"])]
     csv: Option<PathBuf>,
     /// Write a page with curves and plots; it opens offline.
-    #[arg(long, value_name = "FILE", conflicts_with = "journal")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["journal", "log"])]
     html: Option<PathBuf>,
 }
 
@@ -112,7 +119,11 @@ pub(super) async fn run(mut arguments: ReplayArguments, folders: &Folders) -> Re
     if let Some(folder) = arguments.journal.take() {
         return journal::run(arguments, &folder).await;
     }
-    let folder = arguments.dataset.take().context("give --dataset DIR or --journal DIR")?;
+    if arguments.log.log.is_some() {
+        let log = Log::open(None, &arguments.log).await?;
+        return estimates::run(&arguments, log).await;
+    }
+    let folder = arguments.dataset.take().context("give --dataset PATH, --journal DIR or --log FILE")?;
     matrix::run(arguments, &folder, folders).await
 }
 

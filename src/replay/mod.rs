@@ -7,6 +7,7 @@
 //! outcomes of its own picks; `leak` proves it. Texts are embedded by the caller; `embedding_cache` keeps the vectors.
 
 pub mod baselines;
+pub mod dsjson;
 pub mod embedding_cache;
 pub mod leak;
 pub mod off_policy;

@@ -1,34 +1,29 @@
 //! `pointsman replay --journal`: makes a daemon's decisions again, or estimates what other policies would have brought.
 
-use std::{ops::ControlFlow, path::Path};
+use std::path::Path;
 
 use anyhow::{Result, bail};
-use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use pointsman::{
-    action::policy::{PolicySettings, build},
     journal::JournalReader,
-    replay::off_policy::{Estimate, Evaluation, Logged, OffPolicyReport},
-    router::{ExactReport, ExactSettings, logged_rounds, replay_exactly},
+    router::{ExactReport, ExactSettings, replay_exactly},
 };
 
 use super::{
     super::folders::{CHECKPOINT, cards},
-    ReplayArguments, progress, write,
+    ReplayArguments, estimates,
+    log::{Log, open_journal},
+    progress, write,
 };
 
 pub(super) async fn run(arguments: ReplayArguments, folder: &Path) -> Result<()> {
-    let file = folder.join("journal.sqlite");
-    if !file.exists() {
-        bail!("there is no journal.sqlite in {}: give a daemon's data folder", folder.display());
-    }
-    let journal = JournalReader::open_recorded(&file).await?;
-    let found = if arguments.policy.is_empty() && arguments.card.is_none() {
-        exact(&arguments, folder, &journal).await
+    if arguments.policy.is_empty() && arguments.card.is_none() {
+        let journal = open_journal(folder).await?;
+        let found = exact(&arguments, folder, &journal).await;
+        journal.close_reader().await;
+        found
     } else {
-        off_policy(&arguments, &journal).await
-    };
-    journal.close_reader().await;
-    found
+        estimates::run(&arguments, Log::open(Some(folder), &arguments.log).await?).await
+    }
 }
 
 async fn exact(arguments: &ReplayArguments, folder: &Path, journal: &JournalReader) -> Result<()> {
@@ -88,107 +83,5 @@ fn print_exact(report: &ExactReport) {
         ),
         (None, Some(problem)) => println!("no checkpoint was compared: {problem}"),
         (None, None) => {}
-    }
-}
-
-async fn off_policy(arguments: &ReplayArguments, journal: &JournalReader) -> Result<()> {
-    let settings = PolicySettings::load(arguments.card.as_deref())?;
-    settings.warnings().iter().for_each(|warning| eprintln!("{warning}"));
-    let policies = if arguments.policy.is_empty() { vec![settings.policy.clone()] } else { arguments.policy.clone() };
-    for policy in &policies {
-        build(policy, &settings)?;
-    }
-    // A failure to build was ruled out before.
-    let evaluation =
-        |policy: &String| Evaluation::new(policy, &|| build(policy, &settings).expect("built once already"));
-    let mut evaluations: Vec<_> = policies.iter().map(evaluation).collect();
-    let base = journal.base().await?;
-    let bar = progress::bar(0, "evaluating");
-    let mut failed: Option<anyhow::Error> = None;
-    let told = logged_rounds(
-        journal,
-        |done, total| {
-            bar.set_length(total);
-            bar.set_position(done);
-        },
-        |logged| match take(&mut evaluations, &settings, journal.embedding_model(), logged) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
-        },
-    );
-    told.await?;
-    bar.finish_and_clear();
-    if let Some(error) = failed {
-        return Err(error);
-    }
-    let reports: Vec<_> = evaluations.iter().map(Evaluation::report).collect();
-    if let Some(base) = base {
-        eprintln!("records up to event {} were compacted: only later rounds are seen", base.seq);
-    }
-    print(&reports);
-    write(arguments.json.as_deref(), &reports)
-}
-
-fn take(evaluations: &mut [Evaluation], settings: &PolicySettings, model: &str, logged: &Logged<'_>) -> Result<()> {
-    settings.check_embedding(model, logged.context().embedding.as_slice().len())?;
-    Ok(evaluations.iter_mut().try_for_each(|evaluation| evaluation.take(logged))?)
-}
-
-fn print(reports: &[OffPolicyReport]) {
-    let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY);
-    table.set_header(["policy", "estimator", "mean reward", "std. error", "rounds", "effective", "largest weight", ""]);
-    let mut row = |policy: &str, estimator: &str, estimate: &Estimate| {
-        let number = |number: Option<f64>| number.map_or("-".into(), |number| format!("{number:.4}"));
-        table.add_row([
-            policy.to_owned(),
-            estimator.to_owned(),
-            number(estimate.value),
-            number(estimate.standard_error),
-            estimate.rounds.to_string(),
-            format!("{:.0}", estimate.effective_rounds),
-            format!("{:.2}", estimate.weight_max),
-            if estimate.warning.is_some() { "little is known".to_owned() } else { String::new() },
-        ]);
-    };
-    for report in reports {
-        let estimates =
-            [("rejection", &report.rejection), ("ips", &report.ips), ("snips", &report.snips), ("dr", &report.dr)];
-        estimates.into_iter().for_each(|(name, estimate)| row(&report.policy, name, estimate));
-    }
-    if let Some(report) = reports.first() {
-        row("(as logged)", "mean", &report.logged);
-    }
-    for column in 2..=6 {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    println!("{table}");
-    reports.iter().for_each(print_notes);
-}
-
-/// What to know before believing the numbers.
-fn print_notes(report: &OffPolicyReport) {
-    let OffPolicyReport { policy, rounds, weak, unscored, refused, unsupported, seconds, .. } = report;
-    println!("{policy}: {rounds} verified rounds, {weak} of weak feedback, {unscored} without a score; {seconds:.1} s");
-    let warning = report.snips.warning.as_ref().or(report.dr.warning.as_ref());
-    if let Some(warning) = warning {
-        println!("  warning: {warning}");
-    }
-    if *unsupported > 0.0 {
-        println!(
-            "  warning: {:.1} % of what it would take could not have been taken: of that nothing is known",
-            100.0 * unsupported
-        );
-    }
-    if refused.rounds > 0 {
-        println!("  {} rounds are left out", refused.rounds);
-    }
-    for (decision, why) in &refused.first {
-        println!("  decision {decision}: {why}");
     }
 }

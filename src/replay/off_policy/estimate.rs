@@ -1,6 +1,8 @@
-//! Means with their standard errors, kept round by round.
+//! Means with their standard errors and their confidence sequences, kept round by round.
 
 use serde::Serialize;
+
+use crate::regret::{ConfidenceSequence, EmpiricalBernstein, Interval};
 
 /// Below so many effective rounds an estimate comes with a warning.
 const EFFECTIVE_MIN: f64 = 100.0;
@@ -14,6 +16,12 @@ pub struct Estimate {
     pub value: Option<f64>,
     /// Its standard error; absent with fewer than two rounds.
     pub standard_error: Option<f64>,
+    /// Where the true mean is, at every round at once: absent while too little is known to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
+    /// How the interval was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_kind: Option<IntervalKind>,
     /// Rounds used: those of weight above 0.
     pub rounds: u64,
     /// (sum w)^2 / sum w^2: how many rounds of equal weight would say as much.
@@ -25,7 +33,31 @@ pub struct Estimate {
     pub warning: Option<String>,
 }
 
+/// How an interval was made; both hold at every round at once, so that people may look while data comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IntervalKind {
+    /// Exact at any number of rounds and for any weights: for rewards known to be from 0 to 1.
+    EmpiricalBernstein,
+    /// In the limit of many rounds, as the central limit theorem holds.
+    Asymptotic,
+}
+
+impl IntervalKind {
+    /// Its name in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::EmpiricalBernstein => "exact",
+            Self::Asymptotic => "asymptotic",
+        }
+    }
+}
+
 impl Estimate {
+    fn with(self, interval: Option<Interval>, kind: IntervalKind) -> Self {
+        Self { interval, interval_kind: interval.map(|_| kind), ..self }
+    }
+
     /// Warns where few of `rounds` logged rounds carry the estimate.
     pub(super) fn warn(&mut self, rounds: u64) {
         let effective = self.effective_rounds;
@@ -59,6 +91,8 @@ impl Weights {
         Estimate {
             value,
             standard_error: variance.map(|variance| variance.max(0.0).sqrt()),
+            interval: None,
+            interval_kind: None,
             rounds: self.used,
             effective_rounds: if self.squares > 0.0 { self.sum * self.sum / self.squares } else { 0.0 },
             weight_max: self.max,
@@ -68,11 +102,12 @@ impl Weights {
 }
 
 /// A plain mean of terms x that were made with weights; its variance is the sample variance of x over n.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Mean {
     weights: Weights,
     sum: f64,
     squares: f64,
+    sequence: ConfidenceSequence,
 }
 
 impl Mean {
@@ -80,45 +115,90 @@ impl Mean {
         self.weights.add(weight);
         self.sum += term;
         self.squares += term * term;
+        self.sequence.add(term);
     }
 
     pub fn rounds(&self) -> u64 {
         self.weights.rounds
     }
 
-    pub fn estimate(&self) -> Estimate {
+    pub fn estimate(&self, alpha: f64) -> Estimate {
         let n = self.weights.rounds as f64;
         let value = (n > 0.0).then(|| self.sum / n);
         let variance = (n > 1.0).then(|| (self.squares - self.sum * self.sum / n) / (n - 1.0) / n);
-        self.weights.estimate(value, variance)
+        self.weights.estimate(value, variance).with(self.sequence.interval(alpha), IntervalKind::Asymptotic)
+    }
+}
+
+/// The mean of w r, for weights whose mean is 1. While every reward was known beforehand to be from 0 to 1 its interval is
+/// the exact one.
+#[derive(Debug, Clone)]
+pub(super) struct RewardMean {
+    mean: Mean,
+    exact: Option<EmpiricalBernstein>,
+}
+
+impl Default for RewardMean {
+    fn default() -> Self {
+        Self { mean: Mean::default(), exact: Some(EmpiricalBernstein::default()) }
+    }
+}
+
+impl RewardMean {
+    pub fn add(&mut self, weight: f64, reward: f64, bounded: bool) {
+        self.mean.add(weight, weight * reward);
+        match &mut self.exact {
+            Some(exact) if bounded => exact.add(weight, reward),
+            _ => self.exact = None,
+        }
+    }
+
+    pub fn rounds(&self) -> u64 {
+        self.mean.rounds()
+    }
+
+    pub fn estimate(&self, alpha: f64) -> Estimate {
+        let estimate = self.mean.estimate(alpha);
+        match &self.exact {
+            Some(exact) => estimate.with(exact.interval(alpha), IntervalKind::EmpiricalBernstein),
+            None => estimate,
+        }
     }
 }
 
 /// v = sum w r / sum w over the n rounds of weight above 0. Its variance, by the delta method, is
-/// n / (n - 1) * sum w^2 (r - v)^2 / (sum w)^2.
-#[derive(Debug, Clone, Copy, Default)]
+/// n / (n - 1) * sum w^2 (r - v)^2 / (sum w)^2. Its confidence sequence is that of the terms w (r - v before the round), over
+/// the mean weight: what v is off by, to first order.
+#[derive(Debug, Clone, Default)]
 pub(super) struct WeightedMean {
     weights: Weights,
     rewards: f64,
     square_rewards: f64,
     square_square_rewards: f64,
+    deviations: ConfidenceSequence,
 }
 
 impl WeightedMean {
     pub fn add(&mut self, weight: f64, reward: f64) {
+        let before = if self.weights.sum > 0.0 { self.rewards / self.weights.sum } else { reward };
+        self.deviations.add(weight * (reward - before));
         self.weights.add(weight);
         self.rewards += weight * reward;
         self.square_rewards += weight * weight * reward;
         self.square_square_rewards += weight * weight * reward * reward;
     }
 
-    pub fn estimate(&self) -> Estimate {
-        let Weights { sum, squares, used, .. } = self.weights;
+    pub fn estimate(&self, alpha: f64) -> Estimate {
+        let Weights { sum, squares, used, rounds, .. } = self.weights;
         let value = (sum > 0.0).then(|| self.rewards / sum);
         let variance = value.filter(|_| used > 1).map(|v| {
             let deviations = self.square_square_rewards - 2.0 * v * self.square_rewards + v * v * squares;
             used as f64 / (used as f64 - 1.0) * deviations / (sum * sum)
         });
-        self.weights.estimate(value, variance)
+        let interval = value.zip(self.deviations.interval(alpha)).map(|(v, deviations)| {
+            let half = deviations.width() / 2.0 * rounds as f64 / sum;
+            Interval { low: v - half, high: v + half }
+        });
+        self.weights.estimate(value, variance).with(interval, IntervalKind::Asymptotic)
     }
 }

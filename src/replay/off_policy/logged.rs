@@ -63,6 +63,16 @@ pub enum Refusal {
     },
 }
 
+impl Refusal {
+    /// Whether nobody can say with what probability the arm was drawn.
+    pub(super) fn is_of_propensity(&self) -> bool {
+        match self {
+            Self::Propensity(_) | Self::Pmf(_) | Self::NotInPmf(_) | Self::Disagree { .. } => true,
+            Self::Reward { .. } => false,
+        }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -74,6 +84,38 @@ impl fmt::Display for Refusal {
             }
             Self::Reward { score, reward } => write!(f, "its score is {score} and its reward {reward}"),
         }
+    }
+}
+
+/// Why a whole log says nothing of policies other than the one that acted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unusable {
+    /// No round has a usable propensity.
+    NoPropensities,
+    /// Every action was taken with probability 1, though there were others.
+    Deterministic,
+    /// There was never more than one action to take.
+    NoChoice,
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoPropensities => {
+                "no round states with what probability its arm was drawn, so rounds cannot be weighed: log the propensity \
+                 of each decision and the distribution that it was drawn from"
+            }
+            Self::Deterministic => {
+                "every round took its arm with probability 1 though others were eligible: a deterministic policy's log \
+                 says nothing of the other arms. Draw from a distribution that gives each arm something (every policy of \
+                 this router does), log it, and come back when there are rounds of it"
+            }
+            Self::NoChoice => {
+                "in every round a single arm was eligible, so all policies would have done the same: there is nothing \
+                 to estimate"
+            }
+        })
     }
 }
 

@@ -17,14 +17,27 @@
 //! of neighbours and standings comes from the policy that acted; a candidate that acted would have seen others.
 //!
 //! What can go wrong: where the logged policy never took what the candidate wants, nothing can be said; that share is
-//! `unsupported`, and the first estimates leave it out. Standard errors take the rounds as independent, and are too small
-//! where few rounds carry most of the weight: `effective_rounds` and a warning say so.
+//! `unsupported`, and the first estimates leave it out. A log that could never say anything (no propensities, a
+//! deterministic policy's) is refused with the reason ([`Unusable`]), and arms that were not taken as often as was stated are
+//! told ([`Miscalibrated`]). Standard errors take the rounds as independent and hold at one number of rounds; intervals are
+//! confidence sequences ([`crate::regret::ConfidenceSequence`]), hold at every round at once, and cover the mean over the rounds
+//! of what the candidate, as far as it had learnt, was worth:
+//!
+//! | Estimator | Interval |
+//! |---|---|
+//! | `ips` | exact where the reward is a score (e2 = 0): w r and w (1 - r) are at least 0, whatever the weights; else asymptotic |
+//! | `dr` | asymptotic, of its terms |
+//! | `snips`, `rejection` | asymptotic, of the terms by linearisation |
+//!
+//! An exact interval for `dr` needs the model clipped where weights are large, and was wider than that for `ips`.
 //!
 //! References: Li, Chu, Langford and Wang, Unbiased Offline Evaluation of Contextual-bandit-based News Article
 //! Recommendation Algorithms, 2011; Strehl, Langford, Li and Kakade, Learning from Logged Implicit Exploration Data, 2010;
 //! Swaminathan and Joachims, The Self-Normalized Estimator for Counterfactual Learning, 2015; Dudik, Langford and Li,
 //! Doubly Robust Policy Evaluation and Learning, 2011.
 
+mod calibration;
+mod compare;
 mod estimate;
 mod logged;
 mod rejection;
@@ -41,17 +54,22 @@ use crate::{
     round::DecisionId,
 };
 
-use estimate::{Mean, WeightedMean};
+use calibration::Calibration;
+use estimate::{Mean, RewardMean, WeightedMean};
 use logged::Checked;
 use rejection::Rejection;
 use reward_model::RewardModel;
 
-pub use estimate::Estimate;
-pub use logged::{Logged, Refusal};
+pub use calibration::Miscalibrated;
+pub use compare::{Comparison, ComparisonReport, Verdict};
+pub use estimate::{Estimate, IntervalKind};
+pub use logged::{Logged, Refusal, Unusable};
 pub use report::{OffPolicyReport, Refused};
 
 /// Refused rounds that are named; the rest are only counted.
 const NAMED_MAX: usize = 10;
+/// How often an interval may ever miss, unless it is said.
+pub const ALPHA: f64 = 0.05;
 
 /// Evaluates one policy. Rounds come in journal order, one at a time, so that any journal fits.
 ///
@@ -84,11 +102,16 @@ pub struct Evaluation {
     looking_on: Box<dyn Policy>,
     rejection: Rejection,
     model: RewardModel,
-    logged: Mean,
-    ips: Mean,
+    logged: RewardMean,
+    ips: RewardMean,
     snips: WeightedMean,
     dr: Mean,
+    calibration: Calibration,
     unsupported_sum: f64,
+    /// Verified rounds with more than one candidate, and those of them whose arm was not certain.
+    with_choice: u64,
+    drawn: u64,
+    alpha: f64,
     weak: u64,
     unscored: u64,
     refused: Refused,
@@ -128,11 +151,15 @@ impl Evaluation {
             looking_on: factory(),
             rejection: Rejection::new(factory()),
             model: RewardModel::default(),
-            logged: Mean::default(),
-            ips: Mean::default(),
+            logged: RewardMean::default(),
+            ips: RewardMean::default(),
             snips: WeightedMean::default(),
             dr: Mean::default(),
+            calibration: Calibration::default(),
             unsupported_sum: 0.0,
+            with_choice: 0,
+            drawn: 0,
+            alpha: ALPHA,
             weak: 0,
             unscored: 0,
             refused: Refused::default(),
@@ -140,19 +167,30 @@ impl Evaluation {
         }
     }
 
+    /// The same with intervals that ever miss with this probability, in (0, 1).
+    pub fn with_alpha(self, alpha: f64) -> Self {
+        Self { alpha, ..self }
+    }
+
     /// Takes the journal's next round. One that cannot be used is refused, counted and named in the report; a policy that
     /// fails ends the evaluation, since a silent fallback would be counted as its own.
     pub fn take(&mut self, logged: &Logged<'_>) -> Result<(), OffPolicyError> {
+        self.term(logged).map(|_| ())
+    }
+
+    /// Takes the next round, and gives its doubly robust term where it is evaluated.
+    fn term(&mut self, logged: &Logged<'_>) -> Result<Option<f64>, OffPolicyError> {
         let checked = match logged.check() {
             Ok(checked) => checked,
             Err(why) => {
                 self.refused.add(logged.decision().id, why, NAMED_MAX);
-                return Ok(());
+                return Ok(None);
             }
         };
+        let mut term = None;
         match logged {
             Logged::Verified { round, .. } => {
-                self.evaluate(&checked, round.reward)?;
+                term = Some(self.evaluate(&checked, round.reward)?);
                 self.rejection.learn(&self.policy, &checked, round)?;
                 self.looking_on.learn(round);
                 self.model.learn(round);
@@ -168,26 +206,50 @@ impl Evaluation {
                 self.looking_on.charge(*cost_usd);
             }
         }
-        Ok(())
+        Ok(term)
     }
 
-    fn evaluate(&mut self, logged: &Checked<'_>, reward: f64) -> Result<(), OffPolicyError> {
+    fn evaluate(&mut self, logged: &Checked<'_>, reward: f64) -> Result<f64, OffPolicyError> {
         let Opinion { pmf, .. } = opinion(&self.policy, self.looking_on.as_ref(), logged)?;
         let weight = pmf[logged.taken] / logged.propensity;
         let expected = self.model.rewards(logged.context);
         let baseline: f64 = pmf.iter().zip(&expected).map(|(p, expected)| p * expected).sum();
-        self.logged.add(1.0, reward);
-        self.ips.add(weight, weight * reward);
+        let term = baseline + weight * (reward - expected[logged.taken]);
+        let bounded = logged.context.weights.e2 == 0.0 && logged.context.weights.e1 <= 1.0;
+        self.logged.add(1.0, reward, bounded);
+        self.ips.add(weight, reward, bounded);
         self.snips.add(weight, reward);
-        self.dr.add(weight, baseline + weight * (reward - expected[logged.taken]));
+        self.dr.add(weight, term);
+        self.calibration.add(logged);
+        self.with_choice += u64::from(pmf.len() > 1);
+        self.drawn += u64::from(pmf.len() > 1 && logged.propensity < 1.0);
         self.unsupported_sum += pmf.iter().zip(&logged.pmf).filter(|(_, p)| **p == 0.0).map(|(p, _)| p).sum::<f64>();
-        self.rejection.evaluate(&self.policy, logged, reward)
+        self.rejection.evaluate(&self.policy, logged, reward)?;
+        Ok(term)
+    }
+
+    /// Why the log as a whole says nothing, if it does not.
+    fn unusable(&self) -> Option<Unusable> {
+        let rounds = self.logged.rounds();
+        if rounds == 0 {
+            let all = self.refused.rounds > 0 && self.refused.rounds == self.refused.without_propensity;
+            return all.then_some(Unusable::NoPropensities);
+        }
+        match (self.with_choice, self.drawn) {
+            (0, _) => Some(Unusable::NoChoice),
+            (_, 0) => Some(Unusable::Deterministic),
+            _ => None,
+        }
     }
 
     /// What was found so far.
     pub fn report(&self) -> OffPolicyReport {
-        let rounds = self.logged.rounds();
-        let estimate = |mut estimate: Estimate| {
+        let (rounds, unusable) = (self.logged.rounds(), self.unusable());
+        let estimate = |of: &dyn Fn(f64) -> Estimate| {
+            if unusable.is_some() {
+                return Estimate::default();
+            }
+            let mut estimate = of(self.alpha);
             estimate.warn(rounds);
             estimate
         };
@@ -197,12 +259,15 @@ impl Evaluation {
             weak: self.weak,
             unscored: self.unscored,
             refused: self.refused.clone(),
+            unusable,
+            miscalibrated: self.calibration.wrong(),
+            alpha: self.alpha,
             unsupported: if rounds == 0 { 0.0 } else { self.unsupported_sum / rounds as f64 },
-            logged: self.logged.estimate(),
-            rejection: estimate(self.rejection.estimate()),
-            ips: estimate(self.ips.estimate()),
-            snips: estimate(self.snips.estimate()),
-            dr: estimate(self.dr.estimate()),
+            logged: self.logged.estimate(self.alpha),
+            rejection: estimate(&|alpha| self.rejection.estimate(alpha)),
+            ips: estimate(&|alpha| self.ips.estimate(alpha)),
+            snips: estimate(&|alpha| self.snips.estimate(alpha)),
+            dr: estimate(&|alpha| self.dr.estimate(alpha)),
             seconds: self.started.elapsed().as_secs_f64(),
         }
     }
@@ -222,5 +287,7 @@ fn opinion(name: &str, policy: &dyn Policy, logged: &Checked<'_>) -> Result<Opin
     Ok(opinion)
 }
 
+#[cfg(test)]
+mod interval_tests;
 #[cfg(test)]
 mod tests;

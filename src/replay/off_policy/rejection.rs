@@ -84,8 +84,8 @@ impl Rejection {
         self.policy.as_ref()
     }
 
-    pub fn estimate(&self) -> Estimate {
-        self.rewards.estimate()
+    pub fn estimate(&self, alpha: f64) -> Estimate {
+        self.rewards.estimate(alpha)
     }
 
     fn judge(&mut self, name: &str, logged: &Checked<'_>) -> Result<Option<&Kept>, OffPolicyError> {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Estimate, Refusal};
+use super::{Estimate, Miscalibrated, Refusal, Unusable};
 use crate::round::DecisionId;
 
 /// What one policy would have brought.
@@ -18,6 +18,13 @@ pub struct OffPolicyReport {
     pub unscored: u64,
     /// What was left out.
     pub refused: Refused,
+    /// Why the whole log says nothing of other policies: the estimates are empty then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unusable: Option<Unusable>,
+    /// Arms that were not taken as often as was stated.
+    pub miscalibrated: Vec<Miscalibrated>,
+    /// How often an interval may ever miss.
+    pub alpha: f64,
     /// The mean probability that the policy gives to what could not have been taken: of that nothing is known.
     pub unsupported: f64,
     /// The mean reward of the policy that acted.
@@ -39,6 +46,8 @@ pub struct OffPolicyReport {
 pub struct Refused {
     /// How many.
     pub rounds: u64,
+    /// Those of them that have no usable propensity or distribution.
+    pub without_propensity: u64,
     /// The first of them, and why.
     pub first: Vec<(DecisionId, Refusal)>,
 }
@@ -46,6 +55,7 @@ pub struct Refused {
 impl Refused {
     pub(super) fn add(&mut self, decision: DecisionId, why: Refusal, named_max: usize) {
         self.rounds += 1;
+        self.without_propensity += u64::from(why.is_of_propensity());
         if self.first.len() < named_max {
             self.first.push((decision, why));
         }

@@ -16,13 +16,13 @@ use crate::{
     },
 };
 
-const ARMS: usize = 3;
-const COSTS_USD: [f64; ARMS] = [0.1, 0.4, 0.9];
+pub(super) const ARMS: usize = 3;
+pub(super) const COSTS_USD: [f64; ARMS] = [0.1, 0.4, 0.9];
 /// Probability of a score of 1, by domain and arm.
-const SUCCESS: [[f64; ARMS]; 2] = [[0.9, 0.4, 0.2], [0.1, 0.5, 0.8]];
-const LOGGED: [[f64; ARMS]; 2] = [[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]];
+pub(super) const SUCCESS: [[f64; ARMS]; 2] = [[0.9, 0.4, 0.2], [0.1, 0.5, 0.8]];
+pub(super) const LOGGED: [[f64; ARMS]; 2] = [[0.6, 0.3, 0.1], [0.5, 0.3, 0.2]];
 /// Of sixteenths, which features of 32 bits hold exactly.
-const CANDIDATE: [[f64; ARMS]; 2] = [[0.3125, 0.5, 0.1875], [0.125, 0.375, 0.5]];
+pub(super) const CANDIDATE: [[f64; ARMS]; 2] = [[0.3125, 0.5, 0.1875], [0.125, 0.375, 0.5]];
 const WEIGHTS: RewardWeights = RewardWeights { e1: 1.0, e2: -0.5 };
 
 /// A policy that says what it is told: each candidate's probability is written into its features.
@@ -48,10 +48,10 @@ impl Policy for Told {
 
 /// One logged round, owned.
 #[derive(Clone)]
-struct Row {
-    context: Context,
-    decision: Decision,
-    score: f64,
+pub(super) struct Row {
+    pub context: Context,
+    pub decision: Decision,
+    pub score: f64,
     cost_usd: f64,
     constant: f64,
 }
@@ -100,7 +100,7 @@ impl Row {
         }
     }
 
-    fn logged(&self) -> Logged<'_> {
+    pub fn logged(&self) -> Logged<'_> {
         Logged::Verified { decision: &self.decision, round: self.round() }
     }
 }
@@ -118,7 +118,7 @@ fn context(domain: &str, costs_usd: &[f64], told: &[f64]) -> Context {
 }
 
 /// Draws a log of the stated world.
-fn world(seed: u64, rounds: u128, pmfs: &[[f64; ARMS]; 2]) -> Vec<Row> {
+pub(super) fn world(seed: u64, rounds: u128, pmfs: &[[f64; ARMS]; 2]) -> Vec<Row> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let row = |id| {
         let domain = rng.random_range(0..2);
@@ -135,11 +135,11 @@ fn world(seed: u64, rounds: u128, pmfs: &[[f64; ARMS]; 2]) -> Vec<Row> {
 /// One of a report's estimates.
 type Pick = fn(&OffPolicyReport) -> &Estimate;
 
-fn told() -> Box<dyn Policy> {
+pub(super) fn told() -> Box<dyn Policy> {
     Box::new(Told)
 }
 
-fn evaluate(rows: &[Row], factory: &dyn Fn() -> Box<dyn Policy>) -> OffPolicyReport {
+pub(super) fn evaluate(rows: &[Row], factory: &dyn Fn() -> Box<dyn Policy>) -> OffPolicyReport {
     let mut evaluation = Evaluation::new("candidate", factory);
     rows.iter().for_each(|row| evaluation.take(&row.logged()).unwrap());
     evaluation.report()
