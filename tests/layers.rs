@@ -16,7 +16,7 @@ const MAY_IMPORT: [(&str, &[&str]); 21] = [
     ("context", &["round", "telemetry", "memory"]),
     ("modes", &["round", "telemetry", "arms", "action", "chat"]),
     ("regret", &["round", "journal", "action", "modes"]),
-    ("replay", &["round", "journal", "action", "modes", "memory"]),
+    ("replay", &["round", "journal", "action", "modes", "memory", "regret"]),
     ("train", &["round", "journal", "action", "modes", "replay"]),
     (
         "router",

@@ -4,11 +4,13 @@
 //! traffic there is no counterfactual, so it is estimated: per domain, the value of the best fixed arm in hindsight
 //! (doubly robust, from the logged propensities) less the reward got.
 
+mod confidence;
 mod estimated;
 mod exact;
 mod series;
 mod tracker;
 
+pub use confidence::{ConfidenceSequence, EmpiricalBernstein, Interval};
 pub use series::RegretPoint;
 pub use tracker::{
     ArmReport, DomainArmReport, DomainReport, Kind, Observed, RegretReport, SharePoint, Tracker, VoterWeight,
