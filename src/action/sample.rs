@@ -25,6 +25,8 @@ pub enum Stream {
     Judge,
     /// Whether an evaluation of another policy keeps the round.
     Rejection,
+    /// Whether the task is run on every arm.
+    Audit,
 }
 
 /// Why a distribution cannot be used.
@@ -55,6 +57,7 @@ pub fn stream(seed: u64, stream: Stream) -> ChaCha8Rng {
         Stream::Bag(place) => (1 << 33) + u64::from(place),
         Stream::Judge => 1 << 34,
         Stream::Rejection => 1 << 35,
+        Stream::Audit => 1 << 36,
     });
     rng
 }
@@ -153,6 +156,7 @@ mod tests {
             Stream::Bag(1),
             Stream::Judge,
             Stream::Rejection,
+            Stream::Audit,
         ]
         .map(first);
         for (index, number) in numbers.iter().enumerate() {

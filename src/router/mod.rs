@@ -10,6 +10,7 @@
 //! nothing.
 
 mod arms;
+mod audit;
 mod cards;
 mod chat;
 mod checkpoint;
@@ -52,6 +53,7 @@ use moka::future::Cache;
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use audit::{Audits, RunBy};
 use policies::Policies;
 use running::Running;
 
@@ -82,6 +84,7 @@ pub use crate::{
     },
 };
 pub use arms::ArmReport;
+pub use audit::{AuditSettings, AuditUse};
 pub use cards::Card;
 pub use chat::{ChatRound, ChatStream, Streamed};
 pub use compaction::{CompactionPlan, CompactionSettings, compact_journal, plan_compaction};
@@ -155,6 +158,8 @@ pub struct Router {
     registry: Arc<Registry>,
     // Answers that the judge may look at now.
     judging: Arc<Semaphore>,
+    // What tasks are probed with, where some are.
+    audits: Option<Audits>,
     journal: Arc<Journal>,
     // What the journal keeps of texts.
     keeping: Keeping,
@@ -188,7 +193,7 @@ impl Router {
     /// Decides a task for a caller that runs the model itself. The decision is durable when this returns.
     pub async fn route(&self, task: Task) -> Result<Decided, RouterError> {
         let _admission = self.tenants.admit(task.tenant.as_ref())?;
-        Ok(match self.claim(task).await? {
+        Ok(match self.claim(task, RunBy::Caller).await? {
             Claim::Fresh(decided, hold) => {
                 hold.park(decided.decision.id, self.lease_end(now_ms()));
                 Decided::clone(&decided)
@@ -198,14 +203,14 @@ impl Router {
     }
 
     /// Decides the task, unless its idempotency key was decided before.
-    async fn claim(&self, task: Task) -> Result<Claim, RouterError> {
+    async fn claim(&self, task: Task, by: RunBy) -> Result<Claim, RouterError> {
         let (key, tenant) = (task.idempotency_key.clone(), task.tenant.clone());
         if let Some(key) = &key
             && let Some(id) = self.journal.by_idempotency_key(tenant.as_ref(), key).await?
         {
             return self.first_with(key, id, &task).await;
         }
-        let (decided, hold, appended) = self.decide(task, None).await?;
+        let (decided, hold, appended) = self.decide(task, None, by).await?;
         match (appended, key) {
             (Appended::Stored { .. }, _) => Ok(Claim::Fresh(decided, hold)),
             (Appended::Duplicate, Some(key)) => {
@@ -292,6 +297,8 @@ impl Router {
                         | Event::ArmChanged { .. }
                         | Event::KeyChanged { .. }
                         | Event::Spent { .. }
+                        | Event::Probed { .. }
+                        | Event::Audited { .. }
                         | Event::Erased { .. }
                         | Event::Compacted { .. },
                     ..
