@@ -22,3 +22,6 @@ pub use series::RegretPoint;
 pub use tracker::{
     ArmReport, DomainArmReport, DomainReport, Observed, RegretReport, SharePoint, Tracker, VoterWeight,
 };
+
+#[cfg(test)]
+mod tests;
