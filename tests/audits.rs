@@ -102,15 +102,24 @@ async fn probed_tasks_run_on_every_arm_and_no_client_waits_for_them() {
     .await;
     let measured = report["audits"]["measured"].as_u64().unwrap();
     assert!(measured >= 10, "{report}");
-    let means: BTreeMap<_, _> = report["audits"]["arms"].as_array().unwrap().iter().map(|arm| (arm["arm"].as_str().unwrap(), arm)).collect();
+    let means: BTreeMap<_, _> =
+        report["audits"]["arms"].as_array().unwrap().iter().map(|arm| (arm["arm"].as_str().unwrap(), arm)).collect();
     assert!(means.values().all(|arm| arm["probes"] == measured), "{means:?}");
     assert!(means["good"]["score_mean"].as_f64().unwrap() > 0.95 && means["bad"]["score_mean"].as_f64().unwrap() < 0.3);
-    let measures: BTreeMap<_, _> = report["measures"].as_array().unwrap().iter().map(|one| ((one["kind"].as_str().unwrap(), one["target"].as_str().unwrap()), one)).collect();
+    let measures: BTreeMap<_, _> = report["measures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| ((one["kind"].as_str().unwrap(), one["target"].as_str().unwrap()), one))
+        .collect();
     let per_task = &measures[&("audited", "best_per_task")];
     assert_eq!((&per_task["rounds"], &per_task["interval"]), (&json!(2 * TASKS), &Value::Null));
     assert!(per_task["cum_regret"].as_f64().unwrap() < 20.0, "the best arm was taken: {per_task}");
     assert!(measures[&("audited", "best_fixed_per_domain")]["cum_regret"].as_f64().unwrap().abs() < 20.0);
-    assert!(measures.contains_key(&("exact", "best_per_task")) && measures.contains_key(&("estimated", "best_fixed_per_domain")));
+    assert!(
+        measures.contains_key(&("exact", "best_per_task"))
+            && measures.contains_key(&("estimated", "best_fixed_per_domain"))
+    );
     let (_, tenants) = served.get("/v1/tenants").await;
     let paid: f64 = answers.iter().map(|answer| answer["cost_usd"].as_f64().unwrap()).sum();
     let charged = tenants["tenants"][0]["spent_today_usd"].as_f64().unwrap();
@@ -160,7 +169,8 @@ async fn the_first_probe_that_the_cap_refuses_closes_the_day() {
     let config = config("share = 0.1\nusd_per_day = 0.15", 0);
     let served = Served::in_folder(&config, folder.path());
     assert_eq!(served.stream("", ndjson((0..TASKS).map(acme))).await.len() as u64, TASKS);
-    let report = until(&served, |report| report["audits"]["over_cap"].as_u64().is_some_and(|refused| refused > 0)).await;
+    let report =
+        until(&served, |report| report["audits"]["over_cap"].as_u64().is_some_and(|refused| refused > 0)).await;
     assert_eq!((&report["audit"]["open"], &report["audit"]["spent_today_usd"]), (&json!(false), &json!(0.0)));
     assert_eq!((&report["audits"]["measured"], &report["audits"]["cost_usd"]), (&json!(0), &json!(0.0)));
     served.kill();

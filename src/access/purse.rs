@@ -114,7 +114,10 @@ mod tests {
         assert!(!purse.is_open(NOON) && purse.reserve(1, NOON).is_none());
         assert!(purse.reserve(200_000_000, NOON + DAY_MS).is_some());
         let again = Purse::new(1.0, Totals::default(), Some(NOON));
-        assert!(!again.is_open(NOON + DAY_MS / 2 - 1) && again.is_open(NOON + DAY_MS / 2), "a restart does not open it");
+        assert!(
+            !again.is_open(NOON + DAY_MS / 2 - 1) && again.is_open(NOON + DAY_MS / 2),
+            "a restart does not open it"
+        );
     }
 
     #[test]

@@ -8,7 +8,11 @@ use super::{
     ApiState, Progress,
     openapi::problems::{problems, shared},
 };
-use crate::{regret::RegretReport, round::PolicyRef, router::{AuditUse, Level}};
+use crate::{
+    regret::RegretReport,
+    round::PolicyRef,
+    router::{AuditUse, Level},
+};
 
 /// Regret, and what the page shows beside it.
 #[derive(Serialize, ToSchema)]

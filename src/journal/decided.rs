@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::Event;
-use crate::round::{Candidate, Coin, Context, Decision, DecisionId, Embedding, Kept, Masked, Neighbour, Recall, Taken, Task};
+use crate::round::{
+    Candidate, Coin, Context, Decision, DecisionId, Embedding, Kept, Masked, Neighbour, Recall, Taken, Task,
+};
 
 /// A context without its embedding, which is stored as bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

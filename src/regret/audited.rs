@@ -123,7 +123,14 @@ impl Audits {
                 return;
             }
             let Self { chosen, nano_usd, ends, .. } = std::mem::take(self);
-            *self = Self { probability: coin.probability, since: Some(decision), chosen, nano_usd, ends, ..Self::default() };
+            *self = Self {
+                probability: coin.probability,
+                since: Some(decision),
+                chosen,
+                nano_usd,
+                ends,
+                ..Self::default()
+            };
         }
         self.rounds += 1;
         self.domain(domain).rounds += 1;

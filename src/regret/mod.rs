@@ -12,16 +12,16 @@ mod estimated;
 mod exact;
 mod gains;
 mod measure;
+mod report;
 mod series;
 mod tracker;
 
-pub use confidence::{ConfidenceSequence, EmpiricalBernstein, Interval};
 pub use audited::{AuditCounts, AuditedArm};
+pub use confidence::{ConfidenceSequence, EmpiricalBernstein, Interval};
 pub use measure::{ALPHA, Bounds, DomainMeasure, Kind, Measure, Target};
+pub use report::{ArmReport, DomainArmReport, DomainReport, RegretReport, SharePoint, VoterWeight};
 pub use series::RegretPoint;
-pub use tracker::{
-    ArmReport, DomainArmReport, DomainReport, Observed, RegretReport, SharePoint, Tracker, VoterWeight,
-};
+pub use tracker::{Observed, Tracker};
 
 #[cfg(test)]
 mod tests;

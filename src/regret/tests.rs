@@ -174,6 +174,32 @@ fn a_tracker_that_is_kept_and_read_back_goes_on_with_the_same_bits() {
     assert_eq!(figures(&kept), figures(&live));
 }
 
+/// As compaction left it before there were intervals and probes.
+#[test]
+fn a_tracker_of_an_earlier_version_is_read() {
+    let (mut world, mut tracker) = (World::new(9), Tracker::default());
+    (0..50).for_each(|_| drop(world.round(&mut tracker)));
+    let mut kept = serde_json::to_value(&tracker).unwrap();
+    kept.as_object_mut().unwrap().retain(|key, _| key != "audits" && key != "ordered");
+    let works = kept["domains"].as_object_mut().unwrap();
+    for work in works.values_mut() {
+        work.as_object_mut().unwrap().remove("order");
+        let estimated = work["estimated"].as_object_mut().unwrap();
+        estimated.retain(|key, _| ["rounds", "reward", "arms"].contains(&key.as_str()));
+        for arm in estimated["arms"].as_object_mut().unwrap().values_mut() {
+            arm["doubly_robust"] = serde_json::json!(10.0);
+        }
+    }
+    let mut read: Tracker = serde_json::from_value(kept).unwrap();
+    assert_eq!((read.rounds(), read.report().audits.is_none()), (50, true));
+    for _ in 0..600 {
+        world.round(&mut read);
+    }
+    let estimated = find(&read, Kind::Estimated, Target::BestFixedPerDomain);
+    let covered = estimated.interval.unwrap().rounds;
+    assert_eq!((estimated.rounds, covered), (650, 600), "the interval is of the rounds since");
+}
+
 #[test]
 fn what_was_not_measured_is_counted_and_left_out() {
     let (mut world, mut tracker) = (World::new(5), Tracker::default());

@@ -30,7 +30,7 @@ pub struct Probe {
 }
 
 /// How a probe ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct Audited {
     /// The decision.
     pub decision_id: DecisionId,
@@ -47,7 +47,7 @@ pub struct Audited {
 }
 
 /// How a probe ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeEnd {
     /// Every arm has a reward.
@@ -76,7 +76,7 @@ impl ProbeEnd {
 }
 
 /// One arm in a probe.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProbedArm {
     /// The arm.
     pub arm: ArmId,
@@ -90,7 +90,8 @@ pub struct ProbedArm {
 }
 
 /// What an arm brought in a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = ProbeFound)]
 #[serde(rename_all = "snake_case")]
 pub enum Found {
     /// By the same verifiers and weights as the arm taken; no answer scores 0, as in the loop.
@@ -105,7 +106,8 @@ pub enum Found {
 }
 
 /// Why an arm of a probe has no reward.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = ProbeMissing)]
 #[serde(rename_all = "snake_case")]
 pub enum Missing {
     /// It did not answer within the probe's time.

@@ -66,8 +66,8 @@ use crate::{
     memory::{Memory, MemoryWriter, Recaller, Shape, snapshot::SnapshotStore},
     regret::{RegretReport, Tracker},
     round::{
-        DecisionId, Domain, Feedback, IdempotencyKey, Outcome, PolicyRef, RewardWeights, SessionId, Taken, Task,
-        TenantId,
+        Audited, DecisionId, Domain, Feedback, IdempotencyKey, Outcome, PolicyRef, RewardWeights, SessionId, Taken,
+        Task, TenantId,
     },
     telemetry::{Events, Stage, observe_stage},
 };
@@ -127,6 +127,8 @@ pub struct Explanation {
     pub early: Vec<Feedback>,
     /// Whether its lease ended before anybody said what became of it.
     pub abandoned: bool,
+    /// What every arm brought, if its task was run on all of them, or why not.
+    pub audited: Option<Audited>,
 }
 
 /// A task that is new, or that was decided before under its idempotency key.
@@ -280,13 +282,14 @@ impl Router {
     /// All that the journal knows of a decision.
     pub async fn explain(&self, id: DecisionId) -> Result<Explanation, RouterError> {
         let (mut decided, mut outcome, mut feedback) = (None, None, vec![]);
-        let (mut early, mut abandoned) = (vec![], false);
+        let (mut early, mut abandoned, mut audited) = (vec![], false, None);
         for stored in self.journal.of_decision(id).await? {
             match stored {
                 Stored { event: Event::Ran { outcome: ran }, .. } => outcome = Some(ran),
                 Stored { event: Event::Judged { feedback: judged }, .. } => feedback.push(judged),
                 Stored { event: Event::Early { feedback }, .. } => early.push(feedback),
                 Stored { event: Event::Abandoned { .. }, .. } => abandoned = true,
+                Stored { event: Event::Audited { audited: ended }, .. } => audited = Some(ended),
                 Stored { event: Event::Decided { .. }, .. } => decided = stored.into_decided(),
                 Stored {
                     event:
@@ -298,7 +301,6 @@ impl Router {
                         | Event::KeyChanged { .. }
                         | Event::Spent { .. }
                         | Event::Probed { .. }
-                        | Event::Audited { .. }
                         | Event::Erased { .. }
                         | Event::Compacted { .. },
                     ..
@@ -308,7 +310,7 @@ impl Router {
         let decided = decided.ok_or(RouterError::UnknownDecision(id))?;
         // What was joined to the outcome waits no longer.
         early.retain(|early: &Feedback| !feedback.iter().any(|known: &Feedback| known.source == early.source));
-        Ok(Explanation { decided, outcome, feedback, early, abandoned })
+        Ok(Explanation { decided, outcome, feedback, early, abandoned, audited })
     }
 
     /// The regret report as of now.

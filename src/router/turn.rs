@@ -156,9 +156,8 @@ impl Router {
 
     /// What a request that comes again is told. An answer whose verification a crash cut off is verified now.
     pub(super) async fn known(self: &Arc<Self>, explanation: Explanation) -> Result<Known, RouterError> {
-        let Explanation { decided, outcome, mut feedback, early, abandoned } = explanation;
-        let Some(outcome) = outcome else {
-            return Ok(Known::CutOff(Box::new(Explanation { decided, outcome: None, feedback, early, abandoned })));
+        let Explanation { decided, outcome: Some(outcome), mut feedback, early, .. } = explanation else {
+            return Ok(Known::CutOff(Box::new(explanation)));
         };
         if !outcome.kept.is_whole() && outcome.status == OutcomeStatus::Done {
             let id = decided.decision.id;

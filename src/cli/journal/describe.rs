@@ -75,7 +75,11 @@ fn says(event: &Event, learns: bool) -> String {
         },
         Event::Spent { spent } => format!("{} spent {:.6} usd", spent.tenant, usd(spent.nano_usd)),
         Event::Probed { probe } => {
-            format!("is run on every arm, chosen with p {:.4}, {:.6} usd put aside", probe.probability, usd(probe.held_nano_usd))
+            format!(
+                "is run on every arm, chosen with p {:.4}, {:.6} usd put aside",
+                probe.probability,
+                usd(probe.held_nano_usd)
+            )
         }
         Event::Audited { audited } => audit(audited),
         Event::Erased { erased } => {

@@ -11,17 +11,16 @@
 mod book;
 mod probe;
 
-use std::{
-    collections::BTreeSet,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use rand::Rng;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use super::{Router, turn::{Attempt, Verdict}};
+use super::{
+    Router,
+    turn::{Attempt, Verdict},
+};
 use crate::{
     access::{Purse, Used},
     action::sample::{Stream, stream},

@@ -186,7 +186,10 @@ impl Router {
     }
 
     /// Ends the probes that a crash cut off. What they had put aside is spent.
-    pub(in crate::router) async fn end_cut_off_audits(&self, cut_off: Vec<Audited>) -> Result<(), crate::router::RouterError> {
+    pub(in crate::router) async fn end_cut_off_audits(
+        &self,
+        cut_off: Vec<Audited>,
+    ) -> Result<(), crate::router::RouterError> {
         if cut_off.is_empty() {
             return Ok(());
         }
