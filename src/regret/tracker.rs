@@ -185,7 +185,8 @@ impl Tracker {
         }
     }
 
-    fn measures(&self) -> Vec<Measure> {
+    /// Every figure of regret.
+    pub(super) fn measures(&self) -> Vec<Measure> {
         let exact = self.all_exact.then(|| self.exact());
         let audited = [Audits::per_task, Audits::fixed].map(|measure| measure(&self.audits, ALPHA));
         let audited = audited.into_iter().filter(|_| self.audits.is_begun());
