@@ -1,6 +1,7 @@
 //! One integration binary: each module drives one surface of the daemon, started as its users start it.
 
 mod arms;
+mod audits;
 mod bad_input;
 mod chats;
 mod commands;

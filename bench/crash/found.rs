@@ -107,6 +107,8 @@ impl Found {
             | Event::Erased { .. }
             | Event::KeyChanged { .. }
             | Event::Spent { .. }
+            | Event::Probed { .. }
+            | Event::Audited { .. }
             | Event::Compacted { .. } => {}
         }
     }

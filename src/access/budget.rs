@@ -4,13 +4,19 @@
 //! costs no more than was put aside for it. What costs more, or is settled after its lease ended, is counted in full: it was
 //! spent. A decision that its caller runs is parked: it holds its dollars until feedback comes or its lease ends.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex},
+};
 
 use super::spending::{Totals, to_next_day, to_next_month};
 use crate::round::DecisionId;
 
 /// Decisions of a tenant that may hold dollars without being run here.
 const PARKED_MAX: usize = 100_000;
+
+// Guards dollars, for a few additions at a time.
+pub(super) type SharedBudget = Arc<Mutex<Budget>>;
 
 /// A tenant's limits and what it used of them, in billionths of a dollar.
 #[derive(Debug, Default)]

@@ -10,6 +10,7 @@
 mod budget;
 mod error;
 mod keys;
+mod purse;
 mod rate;
 mod spending;
 mod tenant;
@@ -17,6 +18,7 @@ mod tenant;
 pub use budget::{Budget, BudgetWindow, Exhausted};
 pub use error::AccessError;
 pub use keys::{IssuedKey, KEY_PREFIX, KeyProblem, Keys, NewKey, RANDOM_BYTES, Secret, issue};
+pub use purse::{Purse, Used};
 pub use rate::{Rate, RateLimit};
-pub use spending::{Spending, nano_usd};
+pub use spending::{Spending, Totals, nano_usd};
 pub use tenant::{Admission, Hold, Scope, TenantReport, TenantSettings, Tenants};

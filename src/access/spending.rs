@@ -15,7 +15,7 @@ pub struct Spending(BTreeMap<TenantId, Totals>);
 
 /// Dollars of a day and a month.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Totals {
+pub struct Totals {
     day: i64,
     day_nano_usd: u64,
     month: i64,
@@ -43,6 +43,12 @@ impl Spending {
 }
 
 impl Totals {
+    /// Whether nothing was spent.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Adds what was spent at a time, in milliseconds since 1970.
     pub fn add(&mut self, nano_usd: u64, at_ms: i64) {
         let (day, month) = (day(at_ms), month(at_ms));
         if day > self.day {

@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{AccessError, Budget, Rate, RateLimit, Spending, nano_usd};
+use super::{AccessError, Budget, Rate, RateLimit, Spending, budget::SharedBudget, nano_usd};
 use crate::round::{ArmId, DecisionId, Domain, RewardWeights, TenantId};
 
 /// What a tenant may use. A limit that is absent does not limit.
@@ -46,9 +46,6 @@ struct Tenant {
     places: Option<Arc<Semaphore>>,
     budget: SharedBudget,
 }
-
-// Guards one tenant's dollars, for a few additions at a time.
-type SharedBudget = Arc<Mutex<Budget>>;
 
 /// A tenant's task that may run; its place is free again when this is dropped.
 #[derive(Debug)]
@@ -274,6 +271,11 @@ impl TenantSettings {
 }
 
 impl Hold {
+    /// Dollars that were put aside of a budget.
+    pub(super) fn of(budget: SharedBudget, nano_usd: u64) -> Self {
+        Self { budget: Some(budget), nano_usd }
+    }
+
     /// Counts what the task cost in place of what was put aside. Times are milliseconds since 1970.
     pub fn settle(mut self, nano_usd: u64, now_ms: i64) {
         if let Some(budget) = self.budget.take() {

@@ -27,6 +27,8 @@ pub enum Stream {
     Rejection,
     /// Giving each step of a cascade its own seed.
     Cascade,
+    /// Whether the task is run on every arm.
+    Audit,
 }
 
 /// Why a distribution cannot be used.
@@ -58,6 +60,7 @@ pub fn stream(seed: u64, stream: Stream) -> ChaCha8Rng {
         Stream::Judge => 1 << 34,
         Stream::Rejection => 1 << 35,
         Stream::Cascade => 1 << 37,
+        Stream::Audit => 1 << 36,
     });
     rng
 }
@@ -156,6 +159,7 @@ mod tests {
             Stream::Bag(1),
             Stream::Judge,
             Stream::Rejection,
+            Stream::Audit,
         ]
         .map(first);
         for (index, number) in numbers.iter().enumerate() {

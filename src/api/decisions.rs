@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     round::{
-        ArmId, Candidate, Constraints, Context, DecisionId, Domain, Feedback, Masked, Message, Metadata, Mode,
-        Neighbour, Outcome, PolicyRef, Probability, Propensity, Reason, Recall, RewardWeights, SessionId, Taken,
+        ArmId, Audited, Candidate, Coin, Constraints, Context, DecisionId, Domain, Feedback, Masked, Message, Metadata,
+        Mode, Neighbour, Outcome, PolicyRef, Probability, Propensity, Reason, Recall, RewardWeights, SessionId, Taken,
         TaskId, TenantId,
     },
     router::{Decided, Explanation},
@@ -33,6 +33,8 @@ pub(super) struct Explained {
     early: Vec<Feedback>,
     /// Whether its lease ended before anybody said what became of it.
     abandoned: bool,
+    /// What every arm brought, if the task was run on all of them to measure regret, or why it was not.
+    audited: Option<Audited>,
 }
 
 /// The task that was decided.
@@ -68,6 +70,8 @@ struct ContextSeen {
     masked: Vec<Masked>,
     /// The decision that this one takes the place of, because its worker gave no answer.
     instead_of: Option<DecisionId>,
+    /// Whether the task is run on every arm, where a coin was thrown for that.
+    coin: Option<Coin>,
     /// The conversation that it belongs to.
     session: Option<SessionId>,
     /// What was taken in the session's last round.
@@ -153,7 +157,7 @@ pub(super) async fn explain(
     Segments(id): Segments<String>,
 ) -> Result<Json<Explained>, Problem> {
     let explanation = state.router.explain_to(id.parse::<DecisionId>()?, &caller.scope()).await?;
-    let Explanation { decided, outcome, feedback, early, abandoned } = explanation;
+    let Explanation { decided, outcome, feedback, early, abandoned, audited } = explanation;
     let decision = decision(&decided);
     let Decided { task, context, observed, .. } = decided;
     let (recall, recall_error) = match &context.recall {
@@ -172,6 +176,7 @@ pub(super) async fn explain(
             candidates,
             masked: observed.masked,
             instead_of: observed.instead_of,
+            coin: observed.coin,
             session: task.session.clone(),
             session_last,
             reward,
@@ -190,6 +195,7 @@ pub(super) async fn explain(
         feedback,
         early,
         abandoned,
+        audited,
     }))
 }
 

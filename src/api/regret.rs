@@ -1,4 +1,4 @@
-//! `GET /v1/regret`: the headline number, its curve, and who did the work.
+//! `GET /v1/regret`: the headline number, its curve, every figure of regret with its interval, and who did the work.
 
 use axum::{Json, extract::State};
 use serde::Serialize;
@@ -8,13 +8,19 @@ use super::{
     ApiState, Progress,
     openapi::problems::{problems, shared},
 };
-use crate::{regret::RegretReport, round::PolicyRef, router::Level};
+use crate::{
+    regret::RegretReport,
+    round::PolicyRef,
+    router::{AuditUse, Level},
+};
 
 /// Regret, and what the page shows beside it.
 #[derive(Serialize, ToSchema)]
 pub(super) struct RegretAnswer {
     #[serde(flatten)]
     report: RegretReport,
+    /// What audit probes may use and use; null while they are off.
+    audit: Option<AuditUse>,
     /// How far a run of known length is.
     progress: Option<Progress>,
     /// The policy that decides.
@@ -36,7 +42,8 @@ pub(super) struct MemoryFill {
 
 problems!(ReportProblems: shared::CLIENT, shared::ADMIN);
 
-/// Cumulative regret with its curve, and who did the work, in all and by domain.
+/// Cumulative regret with its curve, and who did the work, in all and by domain. `measures` holds every figure of regret that there
+/// is, each marked by how it was found and against whom it counts, with an interval that may be looked at at any time.
 #[utoipa::path(
     get,
     path = "/v1/regret",
@@ -48,6 +55,7 @@ pub(super) async fn report(State(state): State<ApiState>) -> Json<RegretAnswer> 
     let (level, cap) = state.router.memory_level();
     Json(RegretAnswer {
         report: state.router.regret(),
+        audit: state.router.audit_use(),
         progress: state.progress.load().as_deref().copied(),
         policy: state.router.policy(),
         memory: MemoryFill { level, cap },

@@ -80,6 +80,7 @@ impl Daemon {
                 policy: config.policy.clone(),
                 cards: Some(config.policy_cards.clone()),
                 judge: config.judge.clone(),
+                audit: config.audit.clone(),
             };
             let opened = Router::open(parts, settings, |done, total| {
                 bar.set_length(total);

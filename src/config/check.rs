@@ -1,5 +1,6 @@
 //! From raw to checked: collects every problem before it gives up.
 
+mod audit;
 mod tenants;
 mod verifiers;
 mod webhooks;
@@ -28,7 +29,7 @@ use crate::{
 };
 
 const DEFAULTS: &str = include_str!("defaults.toml");
-const SECTIONS: [&str; 15] = [
+const SECTIONS: [&str; 16] = [
     "server",
     "journal",
     "memory",
@@ -41,6 +42,7 @@ const SECTIONS: [&str; 15] = [
     "verifiers",
     "workers",
     "judge",
+    "audit",
     "domains",
     "arms",
     "webhooks",
@@ -151,6 +153,7 @@ impl Checker<'_> {
         let tenants = self.tenants(reward, &domains);
         let arms = self.arms(&domains);
         let judge = self.judge(&arms, &domains);
+        let audit = self.audit(&domains);
         let webhooks = self.webhooks(&domains, &tenants);
         let admin_key = server.as_ref().and_then(|server| self.admin_key(&server.admin_key_env));
         let cors_origins = server.as_ref().map_or_else(Vec::new, |server| self.origins(&server.cors_origins));
@@ -237,6 +240,7 @@ impl Checker<'_> {
                 queue_max: verifiers.queue_max,
             },
             judge,
+            audit,
             default_verifiers: default_verifiers?,
             domains,
             arms,

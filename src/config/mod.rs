@@ -24,7 +24,7 @@ use crate::{
     journal::Synchronous,
     memory::ServerSettings,
     round::{ArmId, Capability, Domain, Kept, RewardWeights, TenantId},
-    router::JudgeSettings,
+    router::{AuditSettings, JudgeSettings},
     webhooks::WebhookSettings,
 };
 
@@ -103,6 +103,8 @@ pub struct Config {
     pub sandbox: SandboxLimits,
     /// The model that judges answers, if one is to.
     pub judge: Option<JudgeSettings>,
+    /// Which tasks are run on every arm, if any are.
+    pub audit: Option<AuditSettings>,
     /// Verifiers of the domains without a set of their own.
     pub default_verifiers: Vec<VerifierSpec>,
     /// The domains and their own verifiers; those without have the default ones.

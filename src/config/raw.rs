@@ -162,6 +162,18 @@ pub(super) struct Judge {
     pub domains: Option<Vec<String>>,
 }
 
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Audit {
+    pub share: f64,
+    #[serde(default)]
+    pub usd_per_day: Option<f64>,
+    #[serde(default)]
+    pub domains: Option<Vec<String>>,
+    pub concurrency: usize,
+    pub deadline_ms: u64,
+}
+
 fn whole() -> f64 {
     1.0
 }

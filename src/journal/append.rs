@@ -63,6 +63,8 @@ impl NewEvent {
             Event::Early { feedback } => Some(self.feedback_key(feedback, "early")),
             Event::Abandoned { decision_id } => Some(format!("abandoned:{decision_id}")),
             Event::Spent { spent } => Some(format!("spent:{}", spent.decision_id)),
+            Event::Probed { probe } => Some(format!("probed:{}", probe.decision_id)),
+            Event::Audited { audited } => Some(format!("audited:{}", audited.decision_id)),
             Event::SnapshotChanged { .. } | Event::Erased { .. } | Event::Compacted { .. } => None,
             // A key of its own, by which it is found again.
             Event::MemoryRestored { .. } => Some(format!("{RESTORED}{}", DecisionId::generate())),

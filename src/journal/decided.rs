@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::Event;
-use crate::round::{Candidate, Context, Decision, DecisionId, Embedding, Kept, Masked, Neighbour, Recall, Taken, Task};
+use crate::round::{
+    Candidate, Coin, Context, Decision, DecisionId, Embedding, Kept, Masked, Neighbour, Recall, Taken, Task,
+};
 
 /// A context without its embedding, which is stored as bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,6 +46,9 @@ pub struct Observed {
     /// The decision that this one takes the place of, because its worker gave no answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead_of: Option<DecisionId>,
+    /// Whether the task is to be run on every arm, where it might have been.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coin: Option<Coin>,
 }
 
 impl Observed {
@@ -56,6 +61,7 @@ impl Observed {
             kept: Kept::Whole,
             masked: Vec::new(),
             instead_of: None,
+            coin: None,
         }
     }
 }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ContextRecord;
 use crate::round::{
-    ArmId, ArmPatch, Decision, DecisionId, Domain, Feedback, KeyChange, KeyId, Outcome, Task, TenantId, VerifierChange,
-    VerifierName,
+    ArmId, ArmPatch, Audited, Decision, DecisionId, Domain, Feedback, KeyChange, KeyId, Outcome, Probe, Task, TenantId,
+    VerifierChange, VerifierName,
 };
 
 /// One event. Fields are only ever added, with a default, so that old journals stay readable.
@@ -90,6 +90,16 @@ pub enum Event {
         /// How much, and whose.
         spent: Spent,
     },
+    /// A task is going to be run on every arm that could have been taken.
+    Probed {
+        /// Which one, and what that may cost.
+        probe: Probe,
+    },
+    /// It was, or it could not be.
+    Audited {
+        /// What every arm brought.
+        audited: Audited,
+    },
     /// Texts were taken out of earlier records because somebody asked for it.
     Erased {
         /// How much.
@@ -111,6 +121,8 @@ impl Event {
             Self::Judged { feedback } | Self::Early { feedback } => Some(feedback.decision_id),
             Self::Abandoned { decision_id } => Some(*decision_id),
             Self::Spent { spent } => Some(spent.decision_id),
+            Self::Probed { probe } => Some(probe.decision_id),
+            Self::Audited { audited } => Some(audited.decision_id),
             Self::MemoryRestored { .. }
             | Self::SnapshotChanged { .. }
             | Self::PolicyChanged { .. }
@@ -137,6 +149,8 @@ impl Event {
             Self::ArmChanged { .. } => "arm_changed",
             Self::KeyChanged { .. } => "key_changed",
             Self::Spent { .. } => "spent",
+            Self::Probed { .. } => "probed",
+            Self::Audited { .. } => "audited",
             Self::Erased { .. } => "erased",
             Self::Compacted { .. } => "compacted",
         }

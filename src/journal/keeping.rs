@@ -55,6 +55,8 @@ impl Keeping {
             | Event::ArmChanged { .. }
             | Event::KeyChanged { .. }
             | Event::Spent { .. }
+            | Event::Probed { .. }
+            | Event::Audited { .. }
             | Event::Erased { .. }
             | Event::Compacted { .. } => {}
         }

@@ -2,4 +2,4 @@
 
 mod single;
 
-pub use single::{Ran, called, not_run, run_single, trace_end, traced};
+pub use single::{Ran, called, not_run, run_single, run_unseen, trace_end, traced};

@@ -47,6 +47,34 @@ pub async fn run_single(decision_id: DecisionId, ask: &Ask<'_>, arm: &Arm) -> Ra
     ran
 }
 
+/// The same where nobody sees the answer: one that was to be streamed is read to its end.
+pub async fn run_unseen(decision_id: DecisionId, ask: &Ask<'_>, arm: &Arm) -> Ran {
+    if ask.chat.is_none_or(|chat| !chat.stream()) {
+        return run_single(decision_id, ask, arm).await;
+    }
+    let started = Instant::now();
+    let span = traced(ask, arm);
+    let read = async {
+        let mut stream = match arm.worker.stream(ask).await {
+            Ok(stream) => stream,
+            Err(failure) => return (Answer::default(), Some(0.0), Some(failure)),
+        };
+        let failure = loop {
+            match stream.next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => break None,
+                Err(failure) => break Some(failure),
+            }
+        };
+        (stream.said().clone(), stream.cost_usd(), failure)
+    };
+    let (said, cost_usd, failure) = read.instrument(span.clone()).await;
+    let latency_ms = started.elapsed().as_secs_f64() * 1e3;
+    let outcome = called(decision_id, ask, arm, &said, cost_usd, failure.as_ref(), latency_ms);
+    trace_end(&span, &outcome, failure.as_ref());
+    Ran { outcome, failure, body: Bytes::new() }
+}
+
 /// The span of a call.
 pub fn traced(ask: &Ask<'_>, arm: &Arm) -> Span {
     let About { provider, model, address } = arm.worker.about();

@@ -1,54 +1,109 @@
 //! Estimated regret of one domain, from logged propensities.
 //!
-//! Each round gives every arm a doubly robust pseudo-reward m(a) + 1{a = taken} (r - m(a)) / p (Dudik, Langford and Li,
-//! 2011), with m(a) the arm's mean before the round, so that its expectation is the arm's true value whatever m is.
-//! The regret estimate is the best arm's sum less the reward got. It is noisy while rounds are few and can be
-//! negative.
+//! Each round gives every arm that could be drawn a doubly robust pseudo-reward m(a) + 1{a = taken} (r - m(a)) / p (Dudik,
+//! Langford and Li, Doubly Robust Policy Evaluation and Learning, 2011), with m(a) the arm's mean before the round, so that its
+//! expectation is the arm's true value whatever m is. What it is above the reward got is the arm's gain; the regret is the best
+//! arm's sum of gains. A round in which an arm could not be drawn says nothing of it and counts as no gain: the best fixed arm is
+//! taken wherever it may be, and what was done elsewhere.
+//!
+//! The highest sum is too high on average while rounds are few, and can be negative; the interval allows for both (`gains`).
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::gains::{Best, Gains};
 use crate::round::ArmId;
+
+/// Where intervals are tightest, in rounds.
+const TIGHTEST_AT: u64 = 2_000;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct ArmSums {
     n: f64,
     reward: f64,
-    doubly_robust: f64,
 }
 
 /// Sums of one domain.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(from = "Kept")]
 pub(super) struct Estimated {
     rounds: f64,
     reward: f64,
     arms: BTreeMap<ArmId, ArmSums>,
+    gains: Gains,
+    /// Rounds that the gains are of.
+    covered: u64,
+    /// The regret of those before, of which no interval is known.
+    #[serde(skip_serializing_if = "is_nothing")]
+    carried: f64,
+}
+
+/// As it is kept. Before there were intervals each arm had a sum of pseudo-rewards over all rounds, and there were no gains.
+#[derive(Deserialize)]
+struct Kept {
+    rounds: f64,
+    reward: f64,
+    arms: BTreeMap<ArmId, KeptArm>,
+    #[serde(default)]
+    gains: Gains,
+    #[serde(default)]
+    covered: u64,
+    #[serde(default)]
+    carried: f64,
+}
+
+#[derive(Deserialize)]
+struct KeptArm {
+    n: f64,
+    reward: f64,
+    #[serde(default)]
+    doubly_robust: Option<f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_nothing(carried: &f64) -> bool {
+    *carried == 0.0
+}
+
+impl From<Kept> for Estimated {
+    fn from(Kept { rounds, reward, arms, gains, covered, carried }: Kept) -> Self {
+        let best = arms.values().filter_map(|arm| arm.doubly_robust).fold(f64::NEG_INFINITY, f64::max);
+        let carried = if best.is_finite() { best - reward } else { carried };
+        let sums = |(id, KeptArm { n, reward, .. })| (id, ArmSums { n, reward });
+        Self { rounds, reward, arms: arms.into_iter().map(sums).collect(), gains, covered, carried }
+    }
 }
 
 impl Estimated {
-    /// Adds a round in which `arm` was drawn with probability `propensity` and gave `reward`.
-    pub(super) fn observe(&mut self, arm: &ArmId, propensity: f64, reward: f64) {
+    /// Adds a round in which `arm` was drawn with probability `propensity` of the candidates, each with its own, and gave
+    /// `reward`.
+    pub(super) fn observe(&mut self, candidates: &[(ArmId, f64)], arm: &ArmId, propensity: f64, reward: f64) {
         let domain_mean = if self.rounds > 0.0 { self.reward / self.rounds } else { 0.0 };
-        // An arm seen for the first time has, for the rounds before, the pseudo-rewards of the domain's mean.
-        let before = self.reward;
-        self.arms.entry(arm.clone()).or_insert(ArmSums { n: 0.0, reward: 0.0, doubly_robust: before });
-        for (id, sums) in &mut self.arms {
-            let mean = (sums.reward + domain_mean) / (sums.n + 1.0);
+        let gain = |id: &ArmId| {
+            let (n, sum) = self.arms.get(id).map_or((0.0, 0.0), |sums| (sums.n, sums.reward));
+            let mean = (sum + domain_mean) / (n + 1.0);
             let correction = if id == arm { (reward - mean) / propensity } else { 0.0 };
-            sums.doubly_robust += mean + correction;
-        }
-        if let Some(sums) = self.arms.get_mut(arm) {
-            sums.n += 1.0;
-            sums.reward += reward;
-        }
+            mean + correction - reward
+        };
+        let drawable = candidates.iter().filter(|(_, p)| *p > 0.0);
+        let gains: Vec<_> = drawable.map(|(id, _)| (id, gain(id))).collect();
+        self.gains.observe(&gains, TIGHTEST_AT);
+        let sums = self.arms.entry(arm.clone()).or_default();
+        sums.n += 1.0;
+        sums.reward += reward;
         self.rounds += 1.0;
         self.reward += reward;
+        self.covered += 1;
     }
 
     pub(super) fn cum_regret(&self) -> f64 {
-        let best = self.arms.values().map(|sums| sums.doubly_robust).fold(f64::NEG_INFINITY, f64::max);
-        if best.is_finite() { best - self.reward } else { 0.0 }
+        self.carried + self.gains.sum()
+    }
+
+    /// The rounds that an interval is about, and what it is of them.
+    pub(super) fn best(&self, alpha: f64) -> (u64, Best) {
+        (self.covered, self.gains.best(alpha))
     }
 }
 
@@ -59,27 +114,65 @@ mod tests {
 
     use super::*;
 
+    fn arms() -> [(ArmId, f64); 3] {
+        [("a", 0.5), ("b", 0.3), ("c", 0.2)].map(|(id, p)| (ArmId::new(id).unwrap(), p))
+    }
+
     #[test]
     fn agrees_with_the_truth_on_a_seeded_log() {
-        let arms = [(ArmId::new("a").unwrap(), 0.8), (ArmId::new("b").unwrap(), 0.5), (ArmId::new("c").unwrap(), 0.3)];
-        let pmf = [0.5, 0.3, 0.2];
+        let (candidates, values) = (arms(), [0.8, 0.5, 0.3]);
         let mut rng = ChaCha8Rng::seed_from_u64(11);
         let mut estimated = Estimated::default();
         let rounds = 20_000;
         for _ in 0..rounds {
             let u: f64 = rng.random();
-            let taken = if u < pmf[0] {
+            let taken = if u < 0.5 {
                 0
-            } else if u < pmf[0] + pmf[1] {
+            } else if u < 0.8 {
                 1
             } else {
                 2
             };
-            let reward = if rng.random::<f64>() < arms[taken].1 { 1.0 } else { 0.0 };
-            estimated.observe(&arms[taken].0, pmf[taken], reward);
+            let reward = if rng.random::<f64>() < values[taken] { 1.0 } else { 0.0 };
+            let (arm, p) = &candidates[taken];
+            estimated.observe(&candidates, arm, *p, reward);
         }
-        let value: f64 = arms.iter().zip(pmf).map(|(arm, p)| arm.1 * p).sum();
+        let value: f64 = candidates.iter().zip(values).map(|((_, p), value)| p * value).sum();
         let truth = f64::from(rounds) * (0.8 - value);
         assert!((estimated.cum_regret() / truth - 1.0).abs() < 0.05, "{} against {truth}", estimated.cum_regret());
+        let (covered, best) = estimated.best(0.05);
+        let interval = best.interval.unwrap();
+        assert!(covered == 20_000 && interval.contains(truth) && interval.width() < 0.2 * truth, "{interval:?}");
+    }
+
+    /// As it stands in the states that compaction left.
+    #[test]
+    fn a_state_from_before_there_were_intervals_is_taken_over_with_its_regret() {
+        let kept = r#"{"rounds":200.0,"reward":120.0,"arms":{"a":{"n":150.0,"reward":110.0,"doubly_robust":150.0},"b":{"n":50.0,"reward":10.0,"doubly_robust":40.0}}}"#;
+        let mut estimated: Estimated = serde_json::from_str(kept).unwrap();
+        assert_eq!(estimated.cum_regret(), 30.0);
+        let candidates = arms();
+        for round in 0..200 {
+            estimated.observe(&candidates, &candidates[0].0, 0.5, f64::from(round % 2));
+        }
+        let (covered, _) = estimated.best(0.05);
+        assert_eq!(covered, 200, "the interval is of the rounds since");
+        let text = serde_json::to_string(&estimated).unwrap();
+        let again: Estimated = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::to_string(&again).unwrap(), text);
+        assert_eq!(again.cum_regret().to_bits(), estimated.cum_regret().to_bits());
+    }
+
+    #[test]
+    fn an_arm_that_could_not_be_drawn_is_given_what_was_got() {
+        let mut candidates = arms().to_vec();
+        candidates[0].1 = 1.0;
+        candidates[1].1 = 0.0;
+        candidates.pop();
+        let mut estimated = Estimated::default();
+        for _ in 0..300 {
+            estimated.observe(&candidates, &candidates[0].0, 1.0, 0.2);
+        }
+        assert!(estimated.cum_regret().abs() < 1e-9);
     }
 }

@@ -5,11 +5,19 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    audited::Audits,
     estimated::Estimated,
     exact::Exact,
+    gains::part,
+    measure::{ALPHA, Bounds, DomainMeasure, Kind, Measure, Target, per_round},
+    report::{ArmReport, DomainArmReport, DomainReport, RegretReport, SharePoint, VoterWeight},
     series::{RegretPoint, Series},
 };
-use crate::round::{ArmId, Domain};
+use crate::round::{ArmId, Audited, Coin, DecisionId, Domain};
+
+const EXACT: &str = "The best arm's true expected reward on each task less that of the arm taken, summed.";
+const ESTIMATED: &str =
+    "Per domain: the doubly robust value of the best fixed arm in hindsight less the reward got, summed.";
 
 /// Rounds in the window of a recent share.
 const RECENT: usize = 200;
@@ -19,12 +27,18 @@ const SHARE_WINDOW: u64 = 50;
 /// One verified round.
 #[derive(Debug, Clone, Copy)]
 pub struct Observed<'a> {
+    /// Its decision.
+    pub decision: DecisionId,
     /// The task's domain.
     pub domain: &'a Domain,
     /// The arm taken.
     pub arm: &'a ArmId,
     /// The probability with which it was drawn.
     pub propensity: f64,
+    /// Every arm that could have been drawn, with its probability.
+    pub candidates: &'a [(ArmId, f64)],
+    /// Whether it is to be probed, where that was left to a coin.
+    pub coin: Option<Coin>,
     /// The score in [0, 1].
     pub score: f64,
     /// e1 * score + e2 * cost.
@@ -35,111 +49,6 @@ pub struct Observed<'a> {
     pub truth: Option<&'a [(ArmId, f64)]>,
     /// The voters and their weights in the decision.
     pub voters: &'a [(String, f64)],
-}
-
-/// Whether regret is known or estimated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-#[schema(as = RegretKind)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// From the true expected reward of every arm.
-    Exact,
-    /// From logged propensities.
-    Estimated,
-}
-
-/// Everything that the regret page shows.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub struct RegretReport {
-    /// Exact or estimated.
-    pub kind: Kind,
-    /// How, in one sentence.
-    pub method: &'static str,
-    /// Verified rounds.
-    pub rounds: u64,
-    /// Decisions that nobody closed before their lease ended; their reward is unknown, not 0, and counts nowhere.
-    pub abandoned: u64,
-    /// Their rewards.
-    pub reward_sum: f64,
-    /// Their mean score; 0 before the first.
-    pub score_mean: f64,
-    /// Their dollars.
-    pub cost_usd: f64,
-    /// The headline number.
-    pub cum_regret: f64,
-    /// Its curve.
-    pub series: Vec<RegretPoint>,
-    /// Who did the work.
-    pub arms: Vec<ArmReport>,
-    /// The same per domain.
-    pub domains: Vec<DomainReport>,
-    /// Each arm's share over time.
-    pub share_series: Vec<SharePoint>,
-}
-
-/// One arm's work.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-#[schema(as = ArmWork)]
-pub struct ArmReport {
-    /// The arm.
-    pub arm: ArmId,
-    /// Its rounds.
-    pub rounds: u64,
-    /// Their part of all rounds.
-    pub share: f64,
-    /// The same over the last 200 rounds.
-    pub share_recent: f64,
-    /// Mean score; 0 without rounds.
-    pub score_mean: f64,
-    /// Dollars.
-    pub cost_usd: f64,
-}
-
-/// One domain's work.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-#[schema(as = DomainWork)]
-pub struct DomainReport {
-    /// The domain.
-    pub domain: Domain,
-    /// Its rounds.
-    pub rounds: u64,
-    /// Mean score.
-    pub score_mean: f64,
-    /// Cumulative regret of its rounds.
-    pub cum_regret: f64,
-    /// Its arms.
-    pub arms: Vec<DomainArmReport>,
-    /// The voters' weights at its last decision.
-    pub voters: Vec<VoterWeight>,
-}
-
-/// One arm's work in one domain.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-#[schema(as = DomainArmWork)]
-pub struct DomainArmReport {
-    /// What it did.
-    #[serde(flatten)]
-    pub work: ArmReport,
-    /// Whether it truly is the domain's best arm; unknown when regret is estimated.
-    pub best: Option<bool>,
-}
-
-/// A voter's weight.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct VoterWeight {
-    /// The voter's policy.
-    pub policy: String,
-    /// In [0, 1].
-    pub weight: f64,
-}
-
-/// Each arm's share in one window of rounds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct SharePoint {
-    /// The window's last round.
-    pub round: u64,
-    /// Share by arm; they sum to 1.
-    pub shares: BTreeMap<ArmId, f64>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -158,6 +67,9 @@ struct Work {
     exact: Exact,
     estimated: Estimated,
     voters: Vec<VoterWeight>,
+    /// The how manieth domain it is, from 1; 0 of all together.
+    #[serde(default)]
+    order: u64,
 }
 
 /// Folds verified rounds into the report. Written and read back as JSON it is the same bit for bit.
@@ -172,6 +84,11 @@ pub struct Tracker {
     series: Series<RegretPoint>,
     window: BTreeMap<ArmId, u64>,
     shares: Series<SharePoint>,
+    /// Domains that were given a place in their order.
+    #[serde(default)]
+    ordered: u64,
+    #[serde(default)]
+    audits: Audits,
 }
 
 impl Default for Tracker {
@@ -186,6 +103,8 @@ impl Default for Tracker {
             series: Series::new(),
             window: BTreeMap::new(),
             shares: Series::new(),
+            ordered: 0,
+            audits: Audits::default(),
         }
     }
 }
@@ -196,9 +115,17 @@ impl Tracker {
         self.all_exact &= round.truth.is_some();
         self.reward_sum += round.reward;
         self.all.observe(round);
+        if let Some(coin) = round.coin {
+            self.audits.round(round.decision, round.domain, coin);
+        }
         let before = self.domains.get(round.domain).map_or(0.0, |work| work.estimated.cum_regret());
         let work = self.domains.entry(round.domain.clone()).or_default();
         work.observe(round);
+        work.estimated.observe(round.candidates, round.arm, round.propensity, round.reward);
+        if work.order == 0 {
+            self.ordered += 1;
+            work.order = self.ordered;
+        }
         // The whole's estimate is the sum of the domains' own, since the best arm differs between them.
         self.estimated_sum += work.estimated.cum_regret() - before;
         let rounds = self.all.sums.rounds;
@@ -226,6 +153,11 @@ impl Tracker {
         self.abandoned += 1;
     }
 
+    /// Adds how an audit probe ended.
+    pub fn probe(&mut self, audited: &Audited) {
+        self.audits.probe(audited);
+    }
+
     /// Verified rounds so far.
     pub fn rounds(&self) -> u64 {
         self.all.sums.rounds
@@ -236,11 +168,8 @@ impl Tracker {
         let sums = &self.all.sums;
         RegretReport {
             kind: if self.all_exact { Kind::Exact } else { Kind::Estimated },
-            method: if self.all_exact {
-                "The best arm's true expected reward on each task less that of the arm taken, summed."
-            } else {
-                "Per domain: the doubly robust value of the best fixed arm in hindsight less the reward got, summed."
-            },
+            target: if self.all_exact { Target::BestPerTask } else { Target::BestFixedPerDomain },
+            method: if self.all_exact { EXACT } else { ESTIMATED },
             rounds: sums.rounds,
             abandoned: self.abandoned,
             reward_sum: self.reward_sum,
@@ -251,6 +180,69 @@ impl Tracker {
             arms: self.all.arm_reports(),
             domains: self.domains.iter().map(|(domain, work)| work.report(domain, self.all_exact)).collect(),
             share_series: self.shares.points(),
+            measures: self.measures(),
+            audits: self.audits.is_begun().then(|| self.audits.counts()),
+        }
+    }
+
+    /// Every figure of regret.
+    pub(super) fn measures(&self) -> Vec<Measure> {
+        let exact = self.all_exact.then(|| self.exact());
+        let audited = [Audits::per_task, Audits::fixed].map(|measure| measure(&self.audits, ALPHA));
+        let audited = audited.into_iter().filter(|_| self.audits.is_begun());
+        exact.into_iter().chain([self.estimated()]).chain(audited).collect()
+    }
+
+    fn exact(&self) -> Measure {
+        let rounds = self.all.sums.rounds;
+        let domain = |(domain, work): (&Domain, &Work)| DomainMeasure {
+            domain: domain.clone(),
+            rounds: work.sums.rounds,
+            cum_regret: Some(work.exact.cum_regret()),
+            low: None,
+            high: None,
+            unsettled: vec![],
+        };
+        let cum_regret = (rounds > 0).then(|| self.all.exact.cum_regret());
+        Measure {
+            kind: Kind::Exact,
+            target: Target::BestPerTask,
+            method: EXACT,
+            rounds,
+            cum_regret,
+            per_round: per_round(cum_regret, rounds),
+            interval: None,
+            domains: self.domains.iter().map(domain).collect(),
+        }
+    }
+
+    fn estimated(&self) -> Measure {
+        let (mut interval, mut domains) = (None, vec![]);
+        for (domain, work) in &self.domains {
+            let (covered, best) = work.estimated.best(ALPHA);
+            if let Some(bounds) = work.estimated.best(ALPHA * part(work.order)).1.interval {
+                Bounds::add(&mut interval, covered, best.sum, bounds);
+            }
+            domains.push(DomainMeasure {
+                domain: domain.clone(),
+                rounds: covered,
+                cum_regret: Some(best.sum),
+                low: best.interval.map(|interval| interval.low),
+                high: best.interval.map(|interval| interval.high),
+                unsettled: best.unsettled,
+            });
+        }
+        let rounds = self.all.sums.rounds;
+        let cum_regret = (rounds > 0).then_some(self.estimated_sum);
+        Measure {
+            kind: Kind::Estimated,
+            target: Target::BestFixedPerDomain,
+            method: ESTIMATED,
+            rounds,
+            cum_regret,
+            per_round: per_round(cum_regret, rounds),
+            interval,
+            domains,
         }
     }
 }
@@ -266,7 +258,6 @@ impl Work {
         if let Some(truth) = round.truth.filter(|truth| !truth.is_empty()) {
             self.exact.observe(truth, round.arm);
         }
-        self.estimated.observe(round.arm, round.propensity, round.reward);
         self.voters = round
             .voters
             .iter()

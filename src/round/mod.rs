@@ -4,6 +4,7 @@
 //! JSON and read back for ever, so fields are only ever added, with a default.
 
 mod arm;
+mod audit;
 mod context;
 mod decision;
 mod feedback;
@@ -16,6 +17,7 @@ mod unit;
 mod verifier;
 
 pub use arm::ArmPatch;
+pub use audit::{Audited, Coin, Found, Missing, Probe, ProbeEnd, ProbedArm};
 pub use context::{ArmFeatures, Candidate, Context, Embedding, MaskReason, Masked, Neighbour, Recall, Taken, TriedArm};
 pub use decision::{Decision, PolicyRef, Probability, Reason, ShadowView, VoterView};
 pub use feedback::{Channel, Feedback, FeedbackSource, Signal, Verdict, VerdictStatus};

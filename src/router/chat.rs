@@ -16,6 +16,7 @@ use tracing::{Instrument, Span};
 
 use super::{
     Claim, Explanation, Router, RouterError,
+    audit::RunBy,
     running::Run,
     turn::{Attempt, Known, Verdict},
 };
@@ -116,12 +117,18 @@ impl Router {
             Verdict::UnderWay => drop(answer.send(Ok(told(None)))),
             Verdict::Due(run) if scored => {
                 let verified = self.verify_ran(&decided, &run, &outcome).await;
+                if let Ok(feedback) = &verified {
+                    self.have_audited(&decided, &outcome, feedback, Some(chat));
+                }
                 drop(answer.send(verified.map(|feedback| told(feedback.score))));
             }
             Verdict::Due(run) => {
                 drop(answer.send(Ok(told(None))));
-                if let Err(error) = self.verify_ran(&decided, &run, &outcome).await {
-                    tracing::error!(%error, decision = %decided.decision.id, "an answer that its client has got has no verdict");
+                match self.verify_ran(&decided, &run, &outcome).await {
+                    Ok(feedback) => self.have_audited(&decided, &outcome, &feedback, Some(chat)),
+                    Err(error) => {
+                        tracing::error!(%error, decision = %decided.decision.id, "an answer that its client has got has no verdict");
+                    }
                 }
             }
         }
@@ -149,7 +156,7 @@ impl Router {
         if let Some(waiting) = self.registry.overload() {
             return Err(RouterError::Overloaded { waiting });
         }
-        let (decided, hold, early, repeated) = match self.claim(task).await? {
+        let (decided, hold, early, repeated) = match self.claim(task, RunBy::Router).await? {
             Claim::Fresh(decided, hold) => (decided, hold, vec![], false),
             Claim::Repeat(explanation) => match self.known(self.last_of(*explanation).await?).await? {
                 Known::Done(decided, outcome, _) => return replayed(chat, decided, *outcome).map(Started::Known),
@@ -195,6 +202,7 @@ impl Router {
                 Err(error) => modes::not_run(id, &decided.decision.arm, &error.to_string()),
             };
             let attempt = self.close_run(&decided, hold, run, ran, repeated, started).await?;
+            self.have_attempt_audited(&attempt, Some(chat));
             match self.instead(&attempt, &mut failed).await {
                 Some((next, put_aside)) => (decided, hold, early) = (next, put_aside, vec![]),
                 None => {
@@ -285,14 +293,16 @@ impl Running<'_> {
         drop(span);
         if failure.is_some() {
             let ran = Ran { outcome, failure: failure.clone(), body: Bytes::new() };
-            router.close_run(&decided, hold, run, ran, false, started).await?;
+            let attempt = router.close_run(&decided, hold, run, ran, false, started).await?;
+            router.have_attempt_audited(&attempt, Some(chat));
             return Ok(failure);
         }
         router.store_ran(&decided, hold, &outcome, started).await?;
         drop((admission, replacing));
         // A client that left by now has all but the end.
         let _ = frames.send(stream.last()).await;
-        router.verify_ran(&decided, &run, &outcome).await?;
+        let feedback = router.verify_ran(&decided, &run, &outcome).await?;
+        router.have_audited(&decided, &outcome, &feedback, Some(chat));
         Ok(None)
     }
 }

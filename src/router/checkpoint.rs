@@ -9,7 +9,7 @@ use std::{fs, io::Write, path::Path, thread::JoinHandle};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{cards::Acting, trial::Trial};
+use super::{audit::Book, cards::Acting, trial::Trial};
 use crate::{
     access::Spending,
     journal::{JournalError, JournalReader},
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The format that this version reads and writes.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// The state at a place in the journal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -50,6 +50,9 @@ pub(super) struct Known {
     /// Absent where no tenant spent anything, as in files of before there were budgets.
     #[serde(default, skip_serializing_if = "Spending::is_empty")]
     pub spending: Spending,
+    /// Absent where there never was a probe, as in states of before there were any.
+    #[serde(default, skip_serializing_if = "Book::is_empty")]
+    pub audits: Book,
 }
 
 /// What a policy learnt.

@@ -10,6 +10,7 @@ use tracing::{Instrument, field::Empty};
 
 use super::{
     Router, RouterError,
+    audit::RunBy,
     draw::{Deciding, Drawn, draw},
 };
 use crate::{
@@ -43,6 +44,7 @@ impl Router {
         &self,
         mut task: Task,
         instead: Option<&Instead<'_>>,
+        by: RunBy,
     ) -> Result<(Arc<Decided>, Hold, Appended), RouterError> {
         let own = self.tenant(task.tenant.as_ref())?;
         if let Some((tenant, own)) = own {
@@ -115,6 +117,7 @@ impl Router {
             decision.reason = Reason::Fallback;
             metrics::counter!(Metric::Fallbacks.name()).increment(1);
         }
+        observed.coin = self.coin(&decision, &task.domain, by);
         observe_stage(Stage::Decide, started.elapsed());
         span.record("pointsman.decision", tracing::field::display(decision.id));
         span.record("pointsman.arm", decision.arm.as_str());

@@ -17,6 +17,7 @@ use arc_swap::ArcSwap;
 use tokio::{runtime::Handle, sync::mpsc};
 
 use super::{
+    audit::Book,
     cards::Acting,
     checkpoint::{Checkpoint, Keeper},
     lesson::{Folded, fold, is_unscored, teach},
@@ -65,6 +66,8 @@ pub struct PolicySnapshot {
     pub centroids: Centroids,
     /// What tenants spent.
     pub(super) spending: Arc<Spending>,
+    /// What probes spent, and which are under way.
+    pub(super) audits: Arc<Book>,
 }
 
 impl PolicySnapshot {
@@ -137,6 +140,8 @@ impl Learner {
             | Event::Compacted { .. } => {}
             Event::Ran { outcome } => *last_outcome = Some(outcome),
             Event::Spent { spent } => self.state.fold(&Folded::Spent { at: seq, at_ms, spent: &spent }),
+            Event::Probed { probe } => self.state.fold(&Folded::Probed { at: seq, probe: &probe }),
+            Event::Audited { audited } => self.state.fold(&Folded::Audited { at: seq, at_ms, audited: &audited }),
             Event::Abandoned { .. } => self.state.fold(&Folded::Abandoned { at: seq }),
             Event::MemoryRestored { restored } => {
                 self.state.fold(&Folded::Restored { at: seq, restored: &restored });

@@ -8,7 +8,7 @@ use super::RouterError;
 use crate::{
     action::policy::{LearntRound, Policy},
     journal::{Decided, Event, JournalError, JournalReader, PolicyRole, Restored, Spent, Stored},
-    round::{Channel, DecisionId, Feedback, FeedbackSource},
+    round::{Audited, Channel, DecisionId, Feedback, FeedbackSource, Probe},
 };
 
 /// Events read at a time while folding, and such pages that may wait.
@@ -27,6 +27,10 @@ pub(super) enum Folded<'a> {
     Abandoned { at: i64 },
     /// A tenant's dollars were spent.
     Spent { at: i64, at_ms: i64, spent: &'a Spent },
+    /// A task is going to be run on every arm.
+    Probed { at: i64, probe: &'a Probe },
+    /// It was, or it could not be.
+    Audited { at: i64, at_ms: i64, audited: &'a Audited },
     /// Another policy was put on trial, or the trial ended.
     TrialChanged { at: i64 },
     /// Memory's content was replaced at this place in the journal.
@@ -49,6 +53,8 @@ impl<'a> Folded<'a> {
             | Self::Abandoned { at }
             | Self::TrialChanged { at }
             | Self::Spent { at, .. }
+            | Self::Probed { at, .. }
+            | Self::Audited { at, .. }
             | Self::Restored { at, .. } => *at,
         }
     }
@@ -90,7 +96,12 @@ pub(super) fn teach(policy: &mut dyn Policy, folded: &Folded<'_>) {
             }
         }
         Folded::Unscored { feedback, .. } => policy.charge(feedback.cost_usd),
-        Folded::Restored { .. } | Folded::Abandoned { .. } | Folded::Spent { .. } | Folded::TrialChanged { .. } => {}
+        Folded::Restored { .. }
+        | Folded::Abandoned { .. }
+        | Folded::Spent { .. }
+        | Folded::Probed { .. }
+        | Folded::Audited { .. }
+        | Folded::TrialChanged { .. } => {}
     }
 }
 
@@ -200,6 +211,8 @@ impl Next {
             Event::Judged { feedback } if is_unscored(feedback) => Some(Folded::Unscored { at, feedback }),
             Event::Abandoned { .. } => Some(Folded::Abandoned { at }),
             Event::Spent { spent } => Some(Folded::Spent { at, at_ms: *at_ms, spent }),
+            Event::Probed { probe } => Some(Folded::Probed { at, probe }),
+            Event::Audited { audited } => Some(Folded::Audited { at, at_ms: *at_ms, audited }),
             Event::MemoryRestored { restored } => Some(Folded::Restored { at, restored }),
             Event::PolicyChanged { change } if change.role == PolicyRole::Shadow => Some(Folded::TrialChanged { at }),
             Event::Decided { .. }

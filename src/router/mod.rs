@@ -10,6 +10,7 @@
 //! nothing.
 
 mod arms;
+mod audit;
 mod cards;
 mod chat;
 mod checkpoint;
@@ -52,6 +53,7 @@ use moka::future::Cache;
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use audit::{Audits, RunBy};
 use policies::Policies;
 use running::Running;
 
@@ -64,8 +66,8 @@ use crate::{
     memory::{Memory, MemoryWriter, Recaller, Shape, snapshot::SnapshotStore},
     regret::{RegretReport, Tracker},
     round::{
-        DecisionId, Domain, Feedback, IdempotencyKey, Outcome, PolicyRef, RewardWeights, SessionId, Taken, Task,
-        TenantId,
+        Audited, DecisionId, Domain, Feedback, IdempotencyKey, Outcome, PolicyRef, RewardWeights, SessionId, Taken,
+        Task, TenantId,
     },
     telemetry::{Events, Stage, observe_stage},
 };
@@ -82,6 +84,7 @@ pub use crate::{
     },
 };
 pub use arms::ArmReport;
+pub use audit::{AuditSettings, AuditUse};
 pub use cards::Card;
 pub use chat::{ChatRound, ChatStream, Streamed};
 pub use compaction::{CompactionPlan, CompactionSettings, compact_journal, plan_compaction};
@@ -124,6 +127,8 @@ pub struct Explanation {
     pub early: Vec<Feedback>,
     /// Whether its lease ended before anybody said what became of it.
     pub abandoned: bool,
+    /// What every arm brought, if its task was run on all of them, or why not.
+    pub audited: Option<Audited>,
 }
 
 /// A task that is new, or that was decided before under its idempotency key.
@@ -155,6 +160,8 @@ pub struct Router {
     registry: Arc<Registry>,
     // Answers that the judge may look at now.
     judging: Arc<Semaphore>,
+    // What tasks are probed with, where some are.
+    audits: Option<Audits>,
     journal: Arc<Journal>,
     // What the journal keeps of texts.
     keeping: Keeping,
@@ -188,7 +195,7 @@ impl Router {
     /// Decides a task for a caller that runs the model itself. The decision is durable when this returns.
     pub async fn route(&self, task: Task) -> Result<Decided, RouterError> {
         let _admission = self.tenants.admit(task.tenant.as_ref())?;
-        Ok(match self.claim(task).await? {
+        Ok(match self.claim(task, RunBy::Caller).await? {
             Claim::Fresh(decided, hold) => {
                 hold.park(decided.decision.id, self.lease_end(now_ms()));
                 Decided::clone(&decided)
@@ -198,14 +205,14 @@ impl Router {
     }
 
     /// Decides the task, unless its idempotency key was decided before.
-    async fn claim(&self, task: Task) -> Result<Claim, RouterError> {
+    async fn claim(&self, task: Task, by: RunBy) -> Result<Claim, RouterError> {
         let (key, tenant) = (task.idempotency_key.clone(), task.tenant.clone());
         if let Some(key) = &key
             && let Some(id) = self.journal.by_idempotency_key(tenant.as_ref(), key).await?
         {
             return self.first_with(key, id, &task).await;
         }
-        let (decided, hold, appended) = self.decide(task, None).await?;
+        let (decided, hold, appended) = self.decide(task, None, by).await?;
         match (appended, key) {
             (Appended::Stored { .. }, _) => Ok(Claim::Fresh(decided, hold)),
             (Appended::Duplicate, Some(key)) => {
@@ -275,13 +282,14 @@ impl Router {
     /// All that the journal knows of a decision.
     pub async fn explain(&self, id: DecisionId) -> Result<Explanation, RouterError> {
         let (mut decided, mut outcome, mut feedback) = (None, None, vec![]);
-        let (mut early, mut abandoned) = (vec![], false);
+        let (mut early, mut abandoned, mut audited) = (vec![], false, None);
         for stored in self.journal.of_decision(id).await? {
             match stored {
                 Stored { event: Event::Ran { outcome: ran }, .. } => outcome = Some(ran),
                 Stored { event: Event::Judged { feedback: judged }, .. } => feedback.push(judged),
                 Stored { event: Event::Early { feedback }, .. } => early.push(feedback),
                 Stored { event: Event::Abandoned { .. }, .. } => abandoned = true,
+                Stored { event: Event::Audited { audited: ended }, .. } => audited = Some(ended),
                 Stored { event: Event::Decided { .. }, .. } => decided = stored.into_decided(),
                 Stored {
                     event:
@@ -292,6 +300,7 @@ impl Router {
                         | Event::ArmChanged { .. }
                         | Event::KeyChanged { .. }
                         | Event::Spent { .. }
+                        | Event::Probed { .. }
                         | Event::Erased { .. }
                         | Event::Compacted { .. },
                     ..
@@ -301,7 +310,7 @@ impl Router {
         let decided = decided.ok_or(RouterError::UnknownDecision(id))?;
         // What was joined to the outcome waits no longer.
         early.retain(|early: &Feedback| !feedback.iter().any(|known: &Feedback| known.source == early.source));
-        Ok(Explanation { decided, outcome, feedback, early, abandoned })
+        Ok(Explanation { decided, outcome, feedback, early, abandoned, audited })
     }
 
     /// The regret report as of now.

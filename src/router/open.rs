@@ -19,7 +19,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    JudgeSettings, Router, RouterError,
+    AuditSettings, JudgeSettings, Router, RouterError,
+    audit::Audits,
     cards::{Acting, CardSource},
     checkpoint::Checkpoint,
     judge::JUDGED_AT_ONCE,
@@ -87,6 +88,8 @@ pub struct RouterSettings {
     pub cards: Option<PathBuf>,
     /// The model that judges answers, if one is to.
     pub judge: Option<JudgeSettings>,
+    /// Which tasks are run on every arm, if any are.
+    pub audit: Option<AuditSettings>,
 }
 
 /// How much feedback of each source weighs in learning, in (0, 1].
@@ -207,6 +210,8 @@ impl Router {
             (learner.state.at, learner.state.at_ms) = (folded.at, folded.at_ms);
         }
         learner.publish();
+        let audits = settings.audit.clone().map(|audit| Audits::new(audit, &learner.state.audits));
+        let cut_off = learner.state.audits.cut_off();
         let tenants = Tenants::new(settings.tenants.clone(), &learner.state.spending);
         let keys = Keys::of(journal.key_changes().await?);
         let level = Arc::clone(&writer);
@@ -240,6 +245,7 @@ impl Router {
             catalogue,
             registry,
             judging: Arc::new(Semaphore::new(JUDGED_AT_ONCE)),
+            audits,
             journal,
             keeping,
             policy: published,
@@ -271,6 +277,7 @@ impl Router {
         let router = Arc::new(router);
         router.quarantine(poisoned).await;
         router.hold_open().await?;
+        router.end_cut_off_audits(cut_off).await?;
         router.watchers.spawn(Arc::clone(&router).watch_cards());
         router.watchers.spawn(Arc::clone(&router).watch_leases());
         let last = router.journal.last_seq().await?;

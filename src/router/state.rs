@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{
     RouterError,
+    audit::Book,
     cards::Acting,
     checkpoint::{Checkpoint, Known, PolicyState},
     learner::PolicySnapshot,
@@ -37,6 +38,7 @@ pub(super) struct State {
     pub standings: Standings,
     pub centroids: Centroids,
     pub spending: Arc<Spending>,
+    pub audits: Arc<Book>,
     // Guards the regret read model: the fold adds a round, pages read a report.
     pub tracker: Arc<Mutex<Tracker>>,
 }
@@ -56,6 +58,7 @@ impl State {
             standings: Standings::default(),
             centroids: Centroids::default(),
             spending: Arc::default(),
+            audits: Arc::default(),
             tracker: Arc::default(),
         }
     }
@@ -78,6 +81,7 @@ impl State {
         self.centroids = serde_json::from_value(known.centroids.clone()).map_err(|error| wrong(&error))?;
         self.trial = known.trial;
         self.spending = Arc::new(known.spending.clone());
+        self.audits = Arc::new(known.audits.clone());
         (self.learnt_rounds, self.memory_seq) = (known.learnt_rounds, known.memory_seq);
         let tracker = serde_json::from_value(known.tracker.clone()).map_err(|error| wrong(&error))?;
         *self.tracker.lock().unwrap_or_else(PoisonError::into_inner) = tracker;
@@ -95,6 +99,11 @@ impl State {
             Folded::TrialChanged { .. } => self.trial = Trial::default(),
             Folded::Spent { spent, at_ms, .. } => {
                 Arc::make_mut(&mut self.spending).add(&spent.tenant, spent.nano_usd, *at_ms);
+            }
+            Folded::Probed { probe, .. } => Arc::make_mut(&mut self.audits).begin(probe),
+            Folded::Audited { audited, at_ms, .. } => {
+                Arc::make_mut(&mut self.audits).end(audited, *at_ms);
+                self.tracker.lock().unwrap_or_else(PoisonError::into_inner).probe(audited);
             }
             Folded::Abandoned { .. } => self.tracker.lock().unwrap_or_else(PoisonError::into_inner).abandon(),
             Folded::Unscored { .. } => self.teach(folded),
@@ -131,13 +140,17 @@ impl State {
     }
 
     fn track(&self, decided: &Decided, round: &LearntRound<'_>) {
-        let Decided { task, decision, .. } = decided;
+        let Decided { task, decision, observed, .. } = decided;
+        let candidates: Vec<_> = decision.pmf.iter().map(|entry| (entry.arm.clone(), entry.p)).collect();
         let truth = truth(decided);
         let voters: Vec<_> = decision.voters.iter().map(|voter| (voter.policy.clone(), voter.weight)).collect();
         self.tracker.lock().unwrap_or_else(PoisonError::into_inner).observe(&Observed {
+            decision: decision.id,
             domain: &task.domain,
             arm: &decision.arm,
             propensity: decision.propensity.get(),
+            candidates: &candidates,
+            coin: observed.coin,
             score: round.score,
             reward: round.reward,
             cost_usd: round.cost_usd,
@@ -160,6 +173,7 @@ impl State {
             standings: self.standings.clone(),
             centroids: self.centroids.clone(),
             spending: Arc::clone(&self.spending),
+            audits: Arc::clone(&self.audits),
         }
     }
 
@@ -184,6 +198,7 @@ impl PolicySnapshot {
             centroids: json(serde_json::to_value(&self.centroids)),
             tracker: json(serde_json::to_value(tracker)),
             spending: Spending::clone(&self.spending),
+            audits: Book::clone(&self.audits),
         }
     }
 }

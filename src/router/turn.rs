@@ -7,6 +7,7 @@ use tracing::{Instrument, field::Empty};
 
 use super::{
     Claim, Explanation, Round, Router, RouterError,
+    audit::RunBy,
     decide::Instead,
     running::{Phase, Run, joined},
 };
@@ -111,7 +112,7 @@ impl Router {
         if let Some(waiting) = self.registry.overload() {
             return Err(RouterError::Overloaded { waiting });
         }
-        match self.claim(task).await? {
+        match self.claim(task, RunBy::Router).await? {
             Claim::Fresh(decided, hold) => self.run_to_end(decided, hold, vec![], false, chat).await,
             Claim::Repeat(explanation) => match self.known(self.last_of(*explanation).await?).await? {
                 Known::Done(decided, outcome, feedback) => {
@@ -155,9 +156,8 @@ impl Router {
 
     /// What a request that comes again is told. An answer whose verification a crash cut off is verified now.
     pub(super) async fn known(self: &Arc<Self>, explanation: Explanation) -> Result<Known, RouterError> {
-        let Explanation { decided, outcome, mut feedback, early, abandoned } = explanation;
-        let Some(outcome) = outcome else {
-            return Ok(Known::CutOff(Box::new(Explanation { decided, outcome: None, feedback, early, abandoned })));
+        let Explanation { decided, outcome: Some(outcome), mut feedback, early, .. } = explanation else {
+            return Ok(Known::CutOff(Box::new(explanation)));
         };
         if !outcome.kept.is_whole() && outcome.status == OutcomeStatus::Done {
             let id = decided.decision.id;
@@ -243,7 +243,7 @@ impl Router {
             return None;
         }
         failed.push(decision.arm.clone());
-        match self.decide(task.clone(), Some(&Instead { of: decision.id, failed })).await {
+        match self.decide(task.clone(), Some(&Instead { of: decision.id, failed }), RunBy::Router).await {
             Ok((decided, hold, Appended::Stored { .. })) => {
                 metrics::counter!(Metric::Replaced.name()).increment(1);
                 Some((decided, hold))
@@ -279,7 +279,9 @@ impl Router {
             let verdict = Verdict::Due(run);
             return Ok(Attempt { decided, outcome, verdict, repeated, failure: None, body });
         }
-        self.close_run(&decided, hold, run, ran, repeated, started).await
+        let attempt = self.close_run(&decided, hold, run, ran, repeated, started).await?;
+        self.have_attempt_audited(&attempt, chat);
+        Ok(attempt)
     }
 
     /// Verifies what was run; outcome and feedback are durable when this returns.

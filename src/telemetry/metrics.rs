@@ -31,6 +31,10 @@ pub enum Metric {
     Judged,
     /// Dollars spent on the judge, in millionths.
     JudgeMicroUsd,
+    /// Audit probes, by how they ended.
+    Audits,
+    /// Dollars spent on them, in millionths.
+    AuditMicroUsd,
     /// Decisions drawn uniformly because the policy failed.
     Fallbacks,
     /// Decisions that took the place of one whose worker gave no answer.
@@ -75,6 +79,8 @@ impl Metric {
             Self::VerifierSwaps => "pointsman_verifier_swaps_total",
             Self::Judged => "pointsman_judged_total",
             Self::JudgeMicroUsd => "pointsman_judge_micro_usd_total",
+            Self::Audits => "pointsman_audits_total",
+            Self::AuditMicroUsd => "pointsman_audit_micro_usd_total",
             Self::Fallbacks => "pointsman_fallbacks_total",
             Self::Replaced => "pointsman_replaced_total",
             Self::Abandoned => "pointsman_abandoned_total",

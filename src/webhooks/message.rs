@@ -102,6 +102,8 @@ pub(super) fn finishes_at(events: &[Stored]) -> Option<i64> {
             | Event::Early { .. }
             | Event::Abandoned { .. }
             | Event::Spent { .. }
+            | Event::Probed { .. }
+            | Event::Audited { .. }
             | Event::MemoryRestored { .. }
             | Event::SnapshotChanged { .. }
             | Event::PolicyChanged { .. }
@@ -128,6 +130,8 @@ pub(super) fn may_tell(event: &Event) -> &'static [EventType] {
         | Event::Ran { .. }
         | Event::Early { .. }
         | Event::Spent { .. }
+        | Event::Probed { .. }
+        | Event::Audited { .. }
         | Event::MemoryRestored { .. }
         | Event::SnapshotChanged { .. }
         | Event::PolicyChanged { .. }

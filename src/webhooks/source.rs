@@ -132,6 +132,8 @@ fn story(events: Vec<Stored>, at: i64) -> Option<Story> {
             | Event::Early { .. }
             | Event::Abandoned { .. }
             | Event::Spent { .. }
+            | Event::Probed { .. }
+            | Event::Audited { .. }
             | Event::MemoryRestored { .. }
             | Event::SnapshotChanged { .. }
             | Event::PolicyChanged { .. }

@@ -5,7 +5,7 @@ use pointsman::{
         ArmChange, ErasedBy, Event, PolicyChange, PolicyOrigin, PolicyRole, SnapshotChange,
         export::{Line, timestamp},
     },
-    round::{ArmPatch, Feedback, KeyChange, OutcomeStatus, Reason, VerifierChange},
+    round::{ArmPatch, Audited, Feedback, Found, KeyChange, OutcomeStatus, Reason, VerifierChange},
 };
 
 /// Time, place, kind; decision, domain and arm where it is about one; and what it says.
@@ -73,7 +73,15 @@ fn says(event: &Event, learns: bool) -> String {
             }
             KeyChange::Revoked { .. } => format!("{key} was revoked"),
         },
-        Event::Spent { spent } => format!("{} spent {:.6} usd", spent.tenant, spent.nano_usd as f64 / 1e9),
+        Event::Spent { spent } => format!("{} spent {:.6} usd", spent.tenant, usd(spent.nano_usd)),
+        Event::Probed { probe } => {
+            format!(
+                "is run on every arm, chosen with p {:.4}, {:.6} usd put aside",
+                probe.probability,
+                usd(probe.held_nano_usd)
+            )
+        }
+        Event::Audited { audited } => audit(audited),
         Event::Erased { erased } => {
             let by = match erased.by {
                 ErasedBy::Task => "a task",
@@ -85,6 +93,21 @@ fn says(event: &Event, learns: bool) -> String {
             format!("{} records up to event {} were taken out", compacted.records, compacted.up_to)
         }
     }
+}
+
+fn usd(nano_usd: u64) -> f64 {
+    nano_usd as f64 / 1e9
+}
+
+fn audit(audited: &Audited) -> String {
+    let mut said = format!("probe {} {:.6} usd", audited.end.as_str().replace('_', " "), usd(audited.nano_usd));
+    for arm in &audited.arms {
+        said.push_str(&match arm.found {
+            Found::Judged { score, .. } => format!(" {} {score:.4}", arm.arm),
+            Found::Missing(why) => format!(" {} {}", arm.arm, why.as_str()),
+        });
+    }
+    said
 }
 
 fn judged(feedback: &Feedback, learnt: &str) -> String {

@@ -92,14 +92,24 @@ impl Checker<'_> {
         let known = arms.iter().any(|known| known.id.as_str() == arm);
         // An arm that is wrong itself is reported where it is.
         self.problems.require(known || arms.is_empty(), "judge.arm", "must be the id of one of [[arms]]");
-        let mut read = |name: &String| match Domain::new(name) {
-            Ok(domain) if domains.is_empty() || domains.contains_key(&domain) => Some(domain),
-            Ok(_) => self.found("judge.domains", format!("there is no [domains.{name}]")),
-            Err(error) => self.found("judge.domains", error.problem),
-        };
-        let wanted = wanted.map(|names| names.iter().filter_map(&mut read).collect());
+        let wanted = wanted.map(|names| self.known_domains("judge.domains", &names, domains));
         let arm = ArmId::new(arm).map_err(|error| self.problems.add("judge.arm", error.problem)).ok()?;
         Some(JudgeSettings { arm, rubric, share, domains: wanted })
+    }
+
+    /// Domains that a section names.
+    pub(super) fn known_domains(
+        &mut self,
+        key: &str,
+        names: &[String],
+        domains: &BTreeMap<Domain, Option<Vec<VerifierSpec>>>,
+    ) -> BTreeSet<Domain> {
+        let mut read = |name: &String| match Domain::new(name) {
+            Ok(domain) if domains.is_empty() || domains.contains_key(&domain) => Some(domain),
+            Ok(_) => self.found(key, format!("there is no [domains.{name}]")),
+            Err(error) => self.found(key, error.problem),
+        };
+        names.iter().filter_map(&mut read).collect()
     }
 
     fn found<T>(&mut self, key: &str, advice: String) -> Option<T> {

@@ -329,6 +329,7 @@ function takeFigures(d) {
   renderTiles(d);
   regretChart.update(d);
   shareChart.update(d);
+  renderMeasures(d);
   renderDomains(d);
   renderVoters(d);
   for (const x of list(d.domains)) noteDomain(str(x.domain));
@@ -725,6 +726,56 @@ function renderDomains(d) {
       arms.map((a) => armCell(mine.get(a)))));
   }
   fillTable($("domains"), head, rows);
+}
+
+const KINDS = { exact: "Exact", estimated: "Estimated", audited: "Audited" };
+const TARGETS = { best_fixed_per_domain: "best fixed arm of each domain", best_per_task: "best arm of each task" };
+
+/** An interval as a line with its figure as a dot, on a scale that the table's rows share. */
+function whisker(all, from, to) {
+  const at = (x) => `${(clamp01((x - from) / (to - from)) * 100).toFixed(2)}%`;
+  const zero = h("i", { class: "zero" }), line = h("i", { class: "span" }), dot = h("i", { class: "dot-at" });
+  zero.style.left = at(0);
+  line.style.left = at(all.low);
+  line.style.width = `${(clamp01((all.high - all.low) / (to - from)) * 100).toFixed(2)}%`;
+  dot.style.left = at(all.cum_regret);
+  return h("div", { class: "whisker", "aria-hidden": "true" }, zero, line, dot);
+}
+
+function renderMeasures(d) {
+  const measures = list(d.measures).filter((m) => isNum(m.cum_regret));
+  $("measures-panel").hidden = !measures.length;
+  if (!measures.length) return;
+  const ends = measures.flatMap((m) => (m.interval ? [m.interval.low, m.interval.high] : [m.cum_regret])).filter(isNum);
+  const low = Math.min(0, ...ends), high = Math.max(...ends, low + 1e-9), pad = (high - low) * 0.03;
+  const head = h("tr", {}, h("th", { scope: "col" }, "Found by"), h("th", { scope: "col" }, "Against the"), h("th", { scope: "col", class: "num opt-s" }, "Rounds"),
+    h("th", { scope: "col", class: "num" }, "Regret"), h("th", { scope: "col", class: "num opt-s" }, "A round"), h("th", { scope: "col" }, "Interval"));
+  const rows = measures.map((m) => {
+    const all = m.interval && isNum(m.interval.low) && isNum(m.interval.high) ? m.interval : null;
+    const partly = all && all.rounds !== m.rounds ? `, of ${int(all.rounds)} rounds` : "";
+    return h("tr", {},
+      h("th", { scope: "row", title: str(m.method) }, KINDS[m.kind] || str(m.kind)), h("td", {}, TARGETS[m.target] || str(m.target)),
+      h("td", { class: "num opt-s" }, int(m.rounds)), h("td", { class: "num" }, amount(m.cum_regret)),
+      h("td", { class: "num opt-s" }, isNum(m.per_round) ? F4.format(m.per_round) : "–"),
+      all ? h("td", { class: "cell" }, whisker(all, low - pad, high + pad), h("div", { class: "cell-sub" }, `${amount(all.low)} to ${amount(all.high)}${partly}`))
+        : h("td", { class: "cell none" }, m.kind === "exact" ? "none: it is exact" : "too little is known yet"));
+  });
+  fillTable($("measures"), head, rows);
+  setText($("measures-audits"), auditsSentence(d));
+}
+
+function auditsSentence(d) {
+  const a = rec(d.audits), use = rec(d.audit);
+  if (!d.audits && !d.audit) return "";
+  const bits = [];
+  if (d.audit) bits.push(`${F2.format(use.share * 100)}% of tasks run on every arm; ${usd(use.spent_today_usd)} of ${usd(use.usd_per_day)} spent today${use.open ? "" : ", closed until tomorrow"}`);
+  else bits.push("off now");
+  if (d.audits) {
+    bits.push(`${int(a.measured)} measured`);
+    const lost = [["incomplete", a.incomplete], ["cut off", a.cut_off], ["over the cap", a.over_cap], ["too many at once", a.busy]];
+    for (const [name, n] of lost) if (n > 0) bits.push(`${int(n)} ${name}`);
+  }
+  return `Audit probes: ${bits.join("; ")}.`;
 }
 
 function renderVoters(d) {

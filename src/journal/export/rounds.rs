@@ -126,6 +126,8 @@ impl Round {
             | Event::ArmChanged { .. }
             | Event::KeyChanged { .. }
             | Event::Spent { .. }
+            | Event::Probed { .. }
+            | Event::Audited { .. }
             | Event::Erased { .. }
             | Event::Compacted { .. } => {}
         }
