@@ -164,9 +164,9 @@ fn describe(format: Format, dataset: &Dataset) -> String {
         table.add_row(names.map(str::to_owned).into_iter().chain(counts.map(|count| count.to_string())));
     }
     let _ = writeln!(text, "{}", right(table, 3));
-    dataset.warnings.iter().for_each(|warning| {
+    for warning in &dataset.warnings {
         let _ = writeln!(text, "warning: {warning}");
-    });
+    }
     text
 }
 

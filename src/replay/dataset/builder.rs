@@ -15,58 +15,14 @@ use super::{
     Dataset, DatasetTask, ReadOptions, TaskResult,
     costs::{self, Cost},
     error::{Column, DatasetError, shown},
-    models::{Models, field, file_name},
+    models::Models,
     prices::{Prices, Tokens},
+    spot::{Part, Spot, field, file_name},
 };
 use crate::round::{Domain, Metadata, TaskId};
 
 /// The highest price and cost that are taken for one, in dollars.
 pub(super) const USD_MAX: f64 = 1e9;
-
-/// What a field of a file is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    Id,
-    Prompt,
-    Domain,
-    Model,
-    Score,
-    Cost,
-}
-
-/// What a file calls its fields.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Names(pub(super) Vec<(Part, Column)>);
-
-impl Names {
-    /// Fields of JSON objects.
-    pub(super) fn fields(names: &[(Part, &str)]) -> Self {
-        Self(names.iter().map(|(part, name)| (*part, field(name))).collect())
-    }
-
-    fn column(&self, part: Part) -> Option<Column> {
-        self.0.iter().find(|(named, _)| *named == part).map(|(_, column)| column.clone())
-    }
-}
-
-/// Where something stands.
-pub(super) struct Spot<'a> {
-    pub(super) path: &'a Path,
-    pub(super) line: u64,
-    pub(super) names: &'a Names,
-}
-
-impl Spot<'_> {
-    /// Something wrong there.
-    pub(super) fn error(&self, part: Part, problem: impl Into<String>) -> DatasetError {
-        let (path, column) = (self.path.to_owned(), self.names.column(part));
-        DatasetError::Line { path, line: self.line, column, problem: problem.into() }
-    }
-
-    fn shown(&self) -> String {
-        format!("{}:{}", file_name(self.path), self.line)
-    }
-}
 
 /// A task as a format reads it.
 pub(super) struct NewTask<'a> {

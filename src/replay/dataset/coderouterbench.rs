@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::{
-    builder::{Builder, Listed, Names, NewResult, NewTask, Part, Spot},
+    builder::{Builder, Listed, NewResult, NewTask},
     costs::Cost,
     error::DatasetError,
     json::parse,
-    models::file_name,
     prices::Tokens,
     shared::{needed, tokens},
     source::{Lines, folder_of, plain_or_gz},
+    spot::{Names, Part, Spot, file_name},
     table::Table,
 };
 

@@ -14,14 +14,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    builder::{Builder, Listed, Names, NewResult, NewTask, Part, Spot, slug},
+    builder::{Builder, Listed, NewResult, NewTask, slug},
     costs::Cost,
     error::{DatasetError, shown},
     json::{Next, elements},
     metadata,
-    models::file_name,
     prices::Tokens,
     source::plain_or_gz,
+    spot::{Names, Part, Spot, file_name},
 };
 
 /// Folders below the one given: benchmark, split and model, whose names may hold slashes.

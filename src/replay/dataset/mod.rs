@@ -20,6 +20,7 @@ mod python;
 mod routerbench;
 mod shared;
 mod source;
+mod spot;
 mod table;
 
 use std::{collections::BTreeSet, path::Path};
@@ -182,7 +183,7 @@ impl Dataset {
 /// The last part of a path without the endings of files.
 fn name_of(path: &Path) -> String {
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let mut name = models::file_name(&whole);
+    let mut name = spot::file_name(&whole);
     if !whole.is_dir() {
         for ending in [".gz", ".csv", ".jsonl"] {
             name = name.strip_suffix(ending).unwrap_or(&name).to_owned();

@@ -9,9 +9,10 @@ use serde::Deserialize;
 
 use super::{
     Model,
-    builder::{Names, Part, Spot, USD_MAX},
-    error::{Column, DatasetError, shown},
+    builder::USD_MAX,
+    error::{DatasetError, shown},
     json::{Next, elements, entries},
+    spot::{Names, Part, Spot, file_name},
 };
 use crate::round::ArmId;
 
@@ -140,14 +141,4 @@ impl Models {
             }
         }
     }
-}
-
-/// A file's name without its folder.
-pub(super) fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
-}
-
-/// A JSON object's field.
-pub(super) fn field(name: &str) -> Column {
-    Column::Field(name.into())
 }

@@ -12,13 +12,13 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    builder::{Builder, Listed, Names, NewResult, NewTask, Part, Spot, slug},
+    builder::{Builder, Listed, NewResult, NewTask, slug},
     costs::Cost,
     error::{Column, DatasetError, shown},
     json::parse,
-    models::{field, file_name},
     python,
     source::{Lines, folder_of, plain_or_gz},
+    spot::{Names, Part, Spot, field, file_name},
     table::Table,
 };
 

@@ -6,14 +6,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    builder::{Builder, Listed, Names, NewResult, NewTask, Part, Spot},
+    builder::{Builder, Listed, NewResult, NewTask},
     costs::Cost,
     error::DatasetError,
     json::parse,
     metadata,
-    models::file_name,
     prices::Tokens,
     source::{Lines, plain_or_gz},
+    spot::{Names, Part, Spot, file_name},
     table::Table,
 };
 
