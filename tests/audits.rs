@@ -117,7 +117,7 @@ async fn probed_tasks_run_on_every_arm_and_no_client_waits_for_them() {
     assert!(per_task["cum_regret"].as_f64().unwrap() < 20.0, "the best arm was taken: {per_task}");
     assert!(measures[&("audited", "best_fixed_per_domain")]["cum_regret"].as_f64().unwrap().abs() < 20.0);
     assert!(
-        measures.contains_key(&("exact", "best_per_task"))
+        measures.contains_key(&("exact", "best_expected_per_task"))
             && measures.contains_key(&("estimated", "best_fixed_per_domain"))
     );
     let (_, tenants) = served.get("/v1/tenants").await;

@@ -28,7 +28,9 @@ pub enum Kind {
 pub enum Target {
     /// The one arm of each domain that would have been best for all of its rounds, known in hindsight.
     BestFixedPerDomain,
-    /// The best arm of each task: more than any policy could have, since answers are partly chance.
+    /// The arm of each task that was to be expected to be best, by what is truly known of the arms.
+    BestExpectedPerTask,
+    /// The arm of each task that proved best: more than any policy could have, since answers are partly chance.
     BestPerTask,
 }
 

@@ -117,7 +117,7 @@ fn holds(measure: &Measure, truth: f64) -> Option<bool> {
 fn intervals_hold_at_all_times_and_audits_are_right_on_average() {
     let runs = 200;
     let (mut held, mut asked) = ([0; 3], [0; 3]);
-    let mut errors = vec![];
+    let (mut errors, mut widths) = (vec![], [0.0; 3]);
     for seed in 0..runs {
         let (mut world, mut tracker) = (World::new(seed), Tracker::default());
         let mut missed = [false; 3];
@@ -143,11 +143,17 @@ fn intervals_hold_at_all_times_and_audits_are_right_on_average() {
             }
         }
         (0..3).for_each(|place| held[place] += i32::from(!missed[place]));
+        for (measure, width) in tracker.measures().iter().zip(&mut widths) {
+            let wide = measure.interval.map_or(f64::NAN, |all| (all.high - all.low) / measure.rounds as f64);
+            *width += wide / runs as f64;
+        }
         let audited = find(&tracker, Kind::Audited, Target::BestPerTask);
         errors.push(audited.cum_regret.unwrap() - world.per_task);
     }
     assert!(held.iter().all(|held| *held >= 180), "of {runs} runs {held:?} never missed");
     assert!(asked.iter().all(|asked| *asked >= 400), "intervals were there {asked:?} times");
+    let narrow = widths.iter().zip([0.25, 0.11, 0.18]).all(|(width, most)| *width < most);
+    assert!(narrow, "an interval that says nothing holds always: {widths:?} a round");
     let n = errors.len() as f64;
     let mean = errors.iter().sum::<f64>() / n;
     let deviation = (errors.iter().map(|error| (error - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();

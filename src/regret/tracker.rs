@@ -168,7 +168,7 @@ impl Tracker {
         let sums = &self.all.sums;
         RegretReport {
             kind: if self.all_exact { Kind::Exact } else { Kind::Estimated },
-            target: if self.all_exact { Target::BestPerTask } else { Target::BestFixedPerDomain },
+            target: if self.all_exact { Target::BestExpectedPerTask } else { Target::BestFixedPerDomain },
             method: if self.all_exact { EXACT } else { ESTIMATED },
             rounds: sums.rounds,
             abandoned: self.abandoned,
@@ -206,7 +206,7 @@ impl Tracker {
         let cum_regret = (rounds > 0).then(|| self.all.exact.cum_regret());
         Measure {
             kind: Kind::Exact,
-            target: Target::BestPerTask,
+            target: Target::BestExpectedPerTask,
             method: EXACT,
             rounds,
             cum_regret,

@@ -729,7 +729,7 @@ function renderDomains(d) {
 }
 
 const KINDS = { exact: "Exact", estimated: "Estimated", audited: "Audited" };
-const TARGETS = { best_fixed_per_domain: "best fixed arm of each domain", best_per_task: "best arm of each task" };
+const TARGETS = { best_fixed_per_domain: "best fixed arm of each domain", best_expected_per_task: "arm expected to be best on each task", best_per_task: "arm that proved best on each task" };
 
 /** An interval as a line with its figure as a dot, on a scale that the table's rows share. */
 function whisker(all, from, to) {
@@ -768,7 +768,7 @@ function auditsSentence(d) {
   const a = rec(d.audits), use = rec(d.audit);
   if (!d.audits && !d.audit) return "";
   const bits = [];
-  if (d.audit) bits.push(`${F2.format(use.share * 100)}% of tasks run on every arm; ${usd(use.spent_today_usd)} of ${usd(use.usd_per_day)} spent today${use.open ? "" : ", closed until tomorrow"}`);
+  if (d.audit) bits.push(`${nf(2, 0).format(use.share * 100)}% of tasks run on every arm; ${usd(use.spent_today_usd)} of ${usd(use.usd_per_day)} spent today${use.open ? "" : ", closed until tomorrow"}`);
   else bits.push("off now");
   if (d.audits) {
     bits.push(`${int(a.measured)} measured`);
