@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures the README's figures with the release build and writes bench/results/. See bench/README.md.
 # Usage: bench/run.sh [demo] [action] [memory] [embedding] [domains] [verifiers] [regret] [classifiers] [replay]
-#        [journal] [kill] [faults] [off_policy] [load] [soak]    all of them but load and soak without a name
+#        [journal] [kill] [faults] [off_policy] [paper] [load] [soak]    all of them but load and soak without a name
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --release
@@ -15,7 +15,7 @@ mkdir -p "$out"
     echo "$(nproc) cores"
     rustc --version
 } > "$out/machine.txt"
-wanted=" ${*:-demo action memory embedding domains verifiers journal kill faults off_policy regret classifiers replay} "
+wanted=" ${*:-demo action memory embedding domains verifiers journal kill faults off_policy regret paper classifiers replay} "
 wants() { [[ $wanted == *" $1 "* ]]; }
 if wants demo; then
     "$bin" demo --tasks 2000 --json "$out/demo.json" | tee "$out/demo.txt"
@@ -88,6 +88,10 @@ replay() {
     shift
     "$bin" replay --dataset "$data" "$@" --json "$out/$file.json" | tee "$out/$file.txt"
 }
+if wants paper && [ -n "${POINTSMAN_DATA:-}" ]; then
+    { measured pointsman bench paper --data coderouterbench
+      "$bin" bench paper --data "$POINTSMAN_DATA/coderouterbench" --csv "$out/paper.csv" 2>/dev/null; } | tee "$out/paper.txt"
+fi
 if wants regret; then
     all=()
     for policy in uniform epsilon_greedy ucb1 beta_thompson domain_prior memory_knn knn_ucb lin_ucb lin_thompson \
