@@ -64,7 +64,7 @@ fn it_is_tightest_where_it_was_told_to_be() {
         let width = |tightest_at: u64| ConfidenceSequence::tightest_at(tightest_at).half_width(rounds as f64, 0.05);
         let best = width(rounds);
         assert!(width(rounds / 4) > best && width(rounds * 4) > best);
-        assert!(width(rounds * 10) < 1.15 * best, "{} and {best}", width(rounds * 10));
+        assert!(width(rounds / 10) < 1.15 * best && width(rounds * 10) < 1.3 * best);
     }
 }
 
