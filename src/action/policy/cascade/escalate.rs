@@ -49,7 +49,14 @@ impl Cascade for Escalate {
             step.stop = 1.0;
             return Ok(step);
         }
-        let Opinion { pmf, expected, voters, .. } = self.policy.decide(&left_over, seed)?;
+        let Opinion { pmf, expected, voters, .. } = match self.policy.decide(&left_over, seed) {
+            // A policy of one arm has nothing to escalate to.
+            Err(PolicyError::NotEligible(_)) if !attempts.is_empty() => {
+                step.stop = 1.0;
+                return Ok(step);
+            }
+            opinion => opinion?,
+        };
         let gained = context.weights.e1 * best;
         let gains = expected.iter().any(|utility| utility * scale(&left_over) > gained);
         if !(attempts.is_empty() || expected.is_empty() || gains) {

@@ -109,7 +109,7 @@ fn failures_on_a_task_lower_what_is_expected_of_the_others_on_that_task_alone() 
 fn what_one_arm_spent_on_a_task_says_what_the_next_one_will() {
     let mut cascade = PolicySettings::default().cascade();
     let mut context = context(2);
-    context.weights = RewardWeights { e1: 1.0, e2: -1.0 };
+    context.weights = RewardWeights { e1: 1.0, e2: -10.0 };
     context.candidates.iter_mut().for_each(|candidate| candidate.cost_usd = 0.01);
     // Both cost what they state, tenfold on every third task.
     for task in 0..60 {
