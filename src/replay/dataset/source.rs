@@ -64,7 +64,7 @@ pub(super) struct Source {
 
 enum Inner {
     Plain(BufReader<File>),
-    Gzip(BufReader<MultiGzDecoder<BufReader<File>>>),
+    Gzip(Box<BufReader<MultiGzDecoder<BufReader<File>>>>),
 }
 
 impl Source {
@@ -75,7 +75,7 @@ impl Source {
         let named = path.extension().is_some_and(|extension| extension == "gz");
         let gzip = named || plain.fill_buf().map_err(failed)?.starts_with(b"\x1F\x8B");
         let mut inner =
-            if gzip { Inner::Gzip(BufReader::new(MultiGzDecoder::new(plain))) } else { Inner::Plain(plain) };
+            if gzip { Inner::Gzip(Box::new(BufReader::new(MultiGzDecoder::new(plain)))) } else { Inner::Plain(plain) };
         let mut start = Vec::with_capacity(BYTE_ORDER_MARK.len());
         (&mut inner)
             .take(BYTE_ORDER_MARK.len() as u64)
