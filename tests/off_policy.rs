@@ -20,7 +20,8 @@ fn run(arguments: &[&str], folder: &Path) -> (ExitStatus, String, String) {
 fn log(folder: &Path, change: impl Fn(u64, &mut Value)) {
     let mut text = String::new();
     for n in 0..3_000_u64 {
-        let (good, lucky) = (n * 7 % 5 == 0, n * 3 % 10 == 0);
+        // One round in five takes the good arm; whatever is taken, one answer in ten is the other way round.
+        let (good, lucky) = (n % 5 == 0, n / 5 % 10 == 0);
         let p = if good { [0.2, 0.8] } else { [0.8, 0.2] };
         let a = if good { [1, 2] } else { [2, 1] };
         let mut line = json!({
