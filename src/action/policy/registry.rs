@@ -81,12 +81,11 @@ pub fn build(name: &str, settings: &PolicySettings) -> Result<Box<dyn Policy>, R
     wrapped(name, settings, &|name| plain(name, settings))
 }
 
+/// A policy, or why there is none.
+type Built = Result<Box<dyn Policy>, RegistryError>;
+
 /// The policy inside all wrappers that a name begins with, as `inner` makes it, in them.
-fn wrapped(
-    name: &str,
-    settings: &PolicySettings,
-    inner: &dyn Fn(&str) -> Result<Box<dyn Policy>, RegistryError>,
-) -> Result<Box<dyn Policy>, RegistryError> {
+fn wrapped(name: &str, settings: &PolicySettings, inner: &dyn Fn(&str) -> Built) -> Built {
     let Some((wrapper, rest)) = name.split_once(':').filter(|(wrapper, _)| WRAPPERS.contains(wrapper)) else {
         return inner(name);
     };

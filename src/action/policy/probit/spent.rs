@@ -71,7 +71,7 @@ impl Spent {
         let all = if self.all.expected_usd > 0.0 { self.all.usd / self.all.expected_usd } else { 1.0 };
         let all_logs = if self.all.rounds > 0.0 { self.all.logs / self.all.rounds } else { 0.0 };
         let sums = |candidate: &Candidate| self.arms.get(&key(&action_of(candidate))).copied().unwrap_or_default();
-        let stated: Vec<f64> = context.candidates.iter().map(|one| stated(one)).collect();
+        let stated: Vec<f64> = context.candidates.iter().map(stated).collect();
         let usd = |(candidate, stated): (&Candidate, &f64)| {
             let sums = sums(candidate);
             stated * (sums.usd + all * mass * stated) / (sums.expected_usd + mass * stated)
