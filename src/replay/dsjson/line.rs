@@ -4,7 +4,10 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
 use super::{DsjsonProblem, features};
-use crate::round::{ArmFeatures, ArmId, Domain, Embedding};
+use crate::{
+    action::sample::SUM_TOLERANCE,
+    round::{ArmFeatures, ArmId, Domain, Embedding},
+};
 
 /// How far probabilities of 32 bits, often written with six digits, may be from what they should be.
 const TOLERANCE: f64 = 1e-3;
@@ -170,10 +173,12 @@ impl Raw {
         }
         let sum: f64 = stated.iter().sum();
         if (sum - 1.0).abs() > TOLERANCE {
-            return Err(DsjsonProblem::Pmf(format!("sums to {sum}, not to 1")));
+            return Err(DsjsonProblem::Pmf(format!("sums to {:.6}, not to 1", sum)));
         }
+        // Numbers that were not rounded stay as they are.
+        let scale = if (sum - 1.0).abs() > SUM_TOLERANCE { sum } else { 1.0 };
         let mut pmf = vec![0.0; actions];
-        listed.iter().zip(stated).for_each(|(place, p)| pmf[*place] = p / sum);
+        listed.iter().zip(stated).for_each(|(place, p)| pmf[*place] = (p / scale).min(1.0));
         let p = pmf[taken];
         let said = self.probability.unwrap_or(p);
         for p in [p, said] {

@@ -139,9 +139,12 @@ fn arms_are_named_by_what_tells_them_apart_and_else_by_position() {
     );
     assert_eq!(named(json!([{"_tag": "x"}, {"_tag": "y"}, {"_tag": "z"}])), "x y z");
     assert_eq!(named(json!([{"id": "a b"}, {"id": "c?"}, {"id": "d"}])), "a_b c_ d");
-    // The same twice, one without, none at all.
-    for actions in [json!([{"id": 1}, {"id": 1}, {"id": 2}]), json!([{"id": 1}, {"id": 2}, {"x": 2}]), json!([1, 2, 3])]
-    {
+    // One without, the same name twice, none at all.
+    for actions in [
+        json!([{"id": 1}, {"id": 2}, {"x": 2}]),
+        json!([{"name": "a"}, {"name": "a"}, {"name": "b"}]),
+        json!([1, 2, 3]),
+    ] {
         assert_eq!(named(actions), "action-1 action-2 action-3");
     }
 }
