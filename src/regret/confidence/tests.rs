@@ -3,7 +3,7 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::*;
+use super::{bernstein::boundary, *};
 
 #[test]
 fn moments_agree_with_two_passes_over_the_terms() {
@@ -148,4 +148,30 @@ fn both_cover_a_moving_mean_at_all_rounds_at_once() {
     println!("missed {missed:?}, widths {width:?}");
     assert!(missed.iter().all(|share| *share <= 0.06), "{missed:?}");
     assert!(width[0] < 0.35 && width[1] < 0.4, "{width:?}");
+}
+
+#[test]
+fn a_variance_that_is_known_beforehand_holds_where_one_that_was_seen_does_not() {
+    // Weights of 1, and after 500 rounds of 20 once in 20: until the first comes nothing has been seen of them.
+    let (missed, width) = ever_missed(200, 1_500, |seed, rounds| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let (mut seen, mut known) = (ConfidenceSequence::default(), ConfidenceSequence::default());
+        let (mut first, mut second) = (vec![], vec![]);
+        for round in 1..=rounds {
+            let largest = if round <= 500 { 1.0 } else { 20.0 };
+            let weight = if rng.random_bool(1.0 / largest) { largest } else { 0.0 };
+            let term = weight * f64::from(u8::from(rng.random_bool(0.5)));
+            seen.add(term);
+            known.add_expecting(term, 0.5 * largest, 0.25 * largest.powi(3));
+            if round % 10 == 0 {
+                first.push((seen.interval(0.05), 0.5));
+                second.push((known.interval(0.05), 0.5));
+            }
+        }
+        first.extend(second);
+        first
+    });
+    println!("missed {missed:?}, widths {width:?}");
+    assert!(missed[0] > 0.1 && missed[1] <= 0.05, "{missed:?}");
+    assert!(width[1] < 0.5, "{width:?}");
 }

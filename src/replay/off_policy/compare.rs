@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use super::{Evaluation, Logged, OffPolicyError, OffPolicyReport};
+use super::{Evaluation, Logged, OffPolicyError, OffPolicyReport, estimate::Weight};
 use crate::regret::{ConfidenceSequence, Interval};
 
 /// Two policies on the same rounds.
@@ -62,9 +62,11 @@ impl Comparison {
     /// Takes the log's next round, as [`Evaluation::take`] does.
     pub fn take(&mut self, logged: &Logged<'_>) -> Result<(), OffPolicyError> {
         let (a, b) = (self.a.term(logged)?, self.b.term(logged)?);
-        if let Some((a, b)) = a.zip(b) {
-            self.difference.add(a - b);
-        }
+        let (Some(a), Some(b), Ok(checked)) = (a, b, logged.check()) else { return Ok(()) };
+        // The models are the same; the weight of what they are off by is the difference of both weights.
+        let weight = Weight::of(a.pmf.iter().zip(&b.pmf).map(|(a, b)| a - b), &checked);
+        let (square, fourth) = weight.powers(a.off);
+        self.difference.add_expecting(a.value - b.value, square, fourth);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::logged::Checked;
 use crate::regret::{ConfidenceSequence, EmpiricalBernstein, Interval};
 
 /// Below so many effective rounds an estimate comes with a warning.
@@ -68,6 +69,61 @@ impl Estimate {
     }
 }
 
+/// A weight that was drawn, and what was known of it before.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Weight {
+    pub value: f64,
+    /// The means of its second and fourth powers over what could have been drawn.
+    square: f64,
+    fourth: f64,
+    /// What a score of 1 is worth.
+    unit: f64,
+}
+
+impl Weight {
+    /// The weight of what was taken, where each action was drawn with its probability in `pmf` and would have got its weight
+    /// by `wanted`, one probability or the difference of two for each action: w = wanted / p.
+    pub fn of(wanted: impl Iterator<Item = f64> + Clone, logged: &Checked<'_>) -> Self {
+        let power = |exponent: i32| {
+            let pairs = wanted.clone().zip(&logged.pmf).filter(|(_, p)| **p > 0.0);
+            pairs.map(|(wanted, p)| wanted.powi(exponent) / p.powi(exponent - 1)).sum()
+        };
+        let value = wanted.clone().nth(logged.taken).unwrap_or_default() / logged.propensity;
+        Self { value, square: power(2), fourth: power(4), unit: logged.context.weights.e1 }
+    }
+
+    /// A weight that could not have been another.
+    pub fn certain(value: f64, logged: &Checked<'_>) -> Self {
+        Self { value, square: value.powi(2), fourth: value.powi(4), unit: logged.context.weights.e1 }
+    }
+
+    /// What the second and fourth powers of w y are on average, for y of this mean square.
+    pub fn powers(&self, square: f64) -> (f64, f64) {
+        (square * self.square, square * square * self.fourth)
+    }
+}
+
+/// The mean square of what weights are applied to, over the rounds so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct MeanSquare {
+    n: f64,
+    sum: f64,
+}
+
+impl MeanSquare {
+    /// Rounds that a score of one half off counts for before there are any.
+    const MASS: f64 = 4.0;
+
+    pub fn expected(&self, unit: f64) -> f64 {
+        (self.sum + Self::MASS * 0.25 * unit * unit) / (self.n + Self::MASS)
+    }
+
+    pub fn add(&mut self, value: f64) {
+        self.n += 1.0;
+        self.sum += value * value;
+    }
+}
+
 /// Sums of weights.
 #[derive(Debug, Clone, Copy, Default)]
 struct Weights {
@@ -111,11 +167,13 @@ pub(super) struct Mean {
 }
 
 impl Mean {
-    pub fn add(&mut self, weight: f64, term: f64) {
-        self.weights.add(weight);
+    /// Adds a term, a weighed value of this expected square and something known before.
+    pub fn add(&mut self, weight: &Weight, term: f64, expected: f64) {
+        self.weights.add(weight.value);
         self.sum += term;
         self.squares += term * term;
-        self.sequence.add(term);
+        let (square, fourth) = weight.powers(expected);
+        self.sequence.add_expecting(term, square, fourth);
     }
 
     pub fn rounds(&self) -> u64 {
@@ -135,20 +193,22 @@ impl Mean {
 #[derive(Debug, Clone)]
 pub(super) struct RewardMean {
     mean: Mean,
+    rewards: MeanSquare,
     exact: Option<EmpiricalBernstein>,
 }
 
 impl Default for RewardMean {
     fn default() -> Self {
-        Self { mean: Mean::default(), exact: Some(EmpiricalBernstein::default()) }
+        Self { mean: Mean::default(), rewards: MeanSquare::default(), exact: Some(EmpiricalBernstein::default()) }
     }
 }
 
 impl RewardMean {
-    pub fn add(&mut self, weight: f64, reward: f64, bounded: bool) {
-        self.mean.add(weight, weight * reward);
+    pub fn add(&mut self, weight: &Weight, reward: f64, bounded: bool) {
+        self.mean.add(weight, weight.value * reward, self.rewards.expected(weight.unit));
+        self.rewards.add(reward);
         match &mut self.exact {
-            Some(exact) if bounded => exact.add(weight, reward),
+            Some(exact) if bounded => exact.add(weight.value, reward),
             _ => self.exact = None,
         }
     }
@@ -176,12 +236,16 @@ pub(super) struct WeightedMean {
     square_rewards: f64,
     square_square_rewards: f64,
     deviations: ConfidenceSequence,
+    unweighed: MeanSquare,
 }
 
 impl WeightedMean {
-    pub fn add(&mut self, weight: f64, reward: f64) {
+    pub fn add(&mut self, weight: &Weight, reward: f64) {
         let before = if self.weights.sum > 0.0 { self.rewards / self.weights.sum } else { reward };
-        self.deviations.add(weight * (reward - before));
+        let (square, fourth) = weight.powers(self.unweighed.expected(weight.unit));
+        self.deviations.add_expecting(weight.value * (reward - before), square, fourth);
+        self.unweighed.add(reward - before);
+        let weight = weight.value;
         self.weights.add(weight);
         self.rewards += weight * reward;
         self.square_rewards += weight * weight * reward;

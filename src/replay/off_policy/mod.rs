@@ -29,7 +29,9 @@
 //! | `dr` | asymptotic, of its terms |
 //! | `snips`, `rejection` | asymptotic, of the terms by linearisation |
 //!
-//! An exact interval for `dr` needs the model clipped where weights are large, and was wider than that for `ips`.
+//! The asymptotic ones know beforehand how a term will vary, since the log says with what probability each action, and so
+//! each weight, would come. An exact interval for `dr` needs the model clipped where weights are large, and was at best a
+//! fifth narrower than that for `ips`.
 //!
 //! References: Li, Chu, Langford and Wang, Unbiased Offline Evaluation of Contextual-bandit-based News Article
 //! Recommendation Algorithms, 2011; Strehl, Langford, Li and Kakade, Learning from Logged Implicit Exploration Data, 2010;
@@ -55,7 +57,7 @@ use crate::{
 };
 
 use calibration::Calibration;
-use estimate::{Mean, RewardMean, WeightedMean};
+use estimate::{Mean, MeanSquare, RewardMean, Weight, WeightedMean};
 use logged::Checked;
 use rejection::Rejection;
 use reward_model::RewardModel;
@@ -106,6 +108,8 @@ pub struct Evaluation {
     ips: RewardMean,
     snips: WeightedMean,
     dr: Mean,
+    /// What the model of rewards was off by.
+    off: MeanSquare,
     calibration: Calibration,
     unsupported_sum: f64,
     /// Verified rounds with more than one candidate, and those of them whose arm was not certain.
@@ -116,6 +120,15 @@ pub struct Evaluation {
     unscored: u64,
     refused: Refused,
     started: Instant,
+}
+
+/// What one round says by the doubly robust estimator.
+struct Term {
+    value: f64,
+    /// The mean square of what the model of rewards was off by, before the round.
+    off: f64,
+    /// What the policy said.
+    pmf: Vec<f64>,
 }
 
 /// Why an evaluation ended early.
@@ -155,6 +168,7 @@ impl Evaluation {
             ips: RewardMean::default(),
             snips: WeightedMean::default(),
             dr: Mean::default(),
+            off: MeanSquare::default(),
             calibration: Calibration::default(),
             unsupported_sum: 0.0,
             with_choice: 0,
@@ -179,7 +193,7 @@ impl Evaluation {
     }
 
     /// Takes the next round, and gives its doubly robust term where it is evaluated.
-    fn term(&mut self, logged: &Logged<'_>) -> Result<Option<f64>, OffPolicyError> {
+    fn term(&mut self, logged: &Logged<'_>) -> Result<Option<Term>, OffPolicyError> {
         let checked = match logged.check() {
             Ok(checked) => checked,
             Err(why) => {
@@ -209,21 +223,25 @@ impl Evaluation {
         Ok(term)
     }
 
-    fn evaluate(&mut self, logged: &Checked<'_>, reward: f64) -> Result<f64, OffPolicyError> {
+    fn evaluate(&mut self, logged: &Checked<'_>, reward: f64) -> Result<Term, OffPolicyError> {
         let Opinion { pmf, .. } = opinion(&self.policy, self.looking_on.as_ref(), logged)?;
-        let weight = pmf[logged.taken] / logged.propensity;
+        let weight = Weight::of(pmf.iter().copied(), logged);
         let expected = self.model.rewards(logged.context);
         let baseline: f64 = pmf.iter().zip(&expected).map(|(p, expected)| p * expected).sum();
-        let term = baseline + weight * (reward - expected[logged.taken]);
+        let off = reward - expected[logged.taken];
+        let term =
+            Term { value: baseline + weight.value * off, off: self.off.expected(logged.context.weights.e1), pmf };
         let bounded = logged.context.weights.e2 == 0.0 && logged.context.weights.e1 <= 1.0;
-        self.logged.add(1.0, reward, bounded);
-        self.ips.add(weight, reward, bounded);
-        self.snips.add(weight, reward);
-        self.dr.add(weight, term);
+        self.logged.add(&Weight::certain(1.0, logged), reward, bounded);
+        self.ips.add(&weight, reward, bounded);
+        self.snips.add(&weight, reward);
+        self.dr.add(&weight, term.value, term.off);
+        self.off.add(off);
         self.calibration.add(logged);
-        self.with_choice += u64::from(pmf.len() > 1);
-        self.drawn += u64::from(pmf.len() > 1 && logged.propensity < 1.0);
-        self.unsupported_sum += pmf.iter().zip(&logged.pmf).filter(|(_, p)| **p == 0.0).map(|(p, _)| p).sum::<f64>();
+        self.with_choice += u64::from(logged.pmf.len() > 1);
+        self.drawn += u64::from(logged.pmf.len() > 1 && logged.propensity < 1.0);
+        let unsupported = term.pmf.iter().zip(&logged.pmf).filter(|(_, p)| **p == 0.0).map(|(p, _)| p);
+        self.unsupported_sum += unsupported.sum::<f64>();
         self.rejection.evaluate(&self.policy, logged, reward)?;
         Ok(term)
     }

@@ -19,7 +19,7 @@ use rand::Rng;
 
 use super::{
     OffPolicyError,
-    estimate::{Estimate, WeightedMean},
+    estimate::{Estimate, Weight, WeightedMean},
     logged::Checked,
     opinion,
 };
@@ -58,7 +58,7 @@ impl Rejection {
     /// Counts a verified round if it is kept. Comes before it is learnt.
     pub fn evaluate(&mut self, name: &str, logged: &Checked<'_>, reward: f64) -> Result<(), OffPolicyError> {
         if let Some(weight) = self.judge(name, logged)?.map(|kept| kept.ratio_max) {
-            self.rewards.add(weight, reward);
+            self.rewards.add(&Weight::certain(weight, logged), reward);
         }
         Ok(())
     }
