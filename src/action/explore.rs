@@ -7,6 +7,7 @@
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
+use super::cholesky::Cholesky;
 use super::sample::{PmfError, Stream, stream};
 
 /// All mass on the highest score, shared equally between ties.
@@ -96,6 +97,23 @@ pub fn counted_draws(
     }
     pmf.iter_mut().for_each(|p| *p /= f64::from(draws.max(1)));
     Ok(pmf)
+}
+
+/// [`counted_draws`] from a joint normal posterior: each draw's deviations from the mean have the covariance that `factor` is
+/// of, and `score` makes an arm's score of its place and its deviation.
+pub(super) fn joint_draws(
+    arms: usize,
+    factor: &Cholesky,
+    draws: u32,
+    seed: u64,
+    score: impl Fn(usize, f64) -> f64,
+) -> Result<Vec<f64>, PmfError> {
+    let mut normals = vec![0.0; arms];
+    counted_draws(arms, draws, seed, |rng, scores| {
+        normals.iter_mut().for_each(|normal| *normal = StandardNormal.sample(rng));
+        factor.multiply(&normals, scores);
+        scores.iter_mut().enumerate().for_each(|(place, deviation)| *deviation = score(place, *deviation));
+    })
 }
 
 /// [`counted_draws`] from independent normal posteriors, one mean and one standard deviation per arm.

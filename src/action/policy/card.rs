@@ -308,6 +308,7 @@ impl PolicySettings {
         self.costs.check(checks.section("costs"));
         self.probit.check(checks.section("probit"));
         self.cascade.check(checks.section("cascade"));
+        self.cascade.probit.check(checks.section("cascade.probit"));
         self.discount.check(checks.section("discount"));
         self.new_arm.check(checks.section("new_arm"));
         self.features.check(checks.section("features"));

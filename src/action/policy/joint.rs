@@ -1,7 +1,6 @@
 //! A joint normal posterior of all candidates' scores, explored by Thompson sampling.
 
 use ndarray::{Array1, Array2};
-use rand_distr::{Distribution, StandardNormal};
 
 use super::{
     Opinion, PolicyError,
@@ -10,7 +9,7 @@ use super::{
 use crate::{
     action::{
         cholesky::Cholesky,
-        explore::{counted_draws, with_floor},
+        explore::{joint_draws, with_floor},
     },
     round::{Candidate, Context},
 };
@@ -50,12 +49,8 @@ impl Posterior {
         let mean = |(candidate, mean): (&Candidate, &f64)| utility.mean(candidate, self.common + mean);
         let expected: Vec<f64> = means.map(mean).collect();
         let scale = utility.width(draws.scale);
-        let mut normals = vec![0.0; expected.len()];
-        let pmf = counted_draws(expected.len(), draws.number, draws.seed, |rng, scores| {
-            normals.iter_mut().for_each(|normal| *normal = StandardNormal.sample(rng));
-            factor.multiply(&normals, scores);
-            scores.iter_mut().zip(&expected).for_each(|(score, mean)| *score = mean + scale * *score);
-        });
+        let score = |place: usize, deviation: f64| expected[place] + scale * deviation;
+        let pmf = joint_draws(expected.len(), &factor, draws.number, draws.seed, score);
         let pmf = checked(policy, pmf.and_then(|pmf| with_floor(pmf, draws.floor)))?;
         Ok(Opinion { pmf, expected, ..Opinion::default() })
     }

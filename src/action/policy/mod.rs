@@ -61,7 +61,7 @@ pub use arm_features::observe;
 pub use bag::{Bag, BagSettings};
 pub use beta_thompson::{BetaThompson, BetaThompsonSettings};
 pub use card::{CardError, PolicySettings, VoterSettings, lay_over};
-pub use cascade::{Attempt, Cascade, CascadeSettings, Escalate, Latent, NextStep};
+pub use cascade::{Attempt, Cascade, CascadeSettings, Escalate, Latent, NextStep, SOLVED};
 pub use classifier::{
     ArmModel, Classifier, ClassifierModel, ClassifierSettings, Features, HeldOut, MODEL_DOMAINS_MAX, Vocabulary, words,
 };
@@ -90,6 +90,7 @@ pub use uniform::Uniform;
 
 pub(in crate::action) use card::Checks;
 use estimates::Estimates;
+pub(in crate::action) use standings::DOMAINS_MAX;
 pub(in crate::action) use state::{read as read_state, write as write_state};
 
 /// Maps a context to a distribution over its candidates, and learns from verified rounds.

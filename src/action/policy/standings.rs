@@ -20,7 +20,7 @@ use super::{
 use crate::round::Domain;
 
 /// How many domains have cells of their own.
-pub(super) const DOMAINS_MAX: usize = 256;
+pub(in crate::action) const DOMAINS_MAX: usize = 256;
 /// Past this, all cells are divided by the inflation once, long before anything overflows.
 const INFLATION_MAX: f64 = 1e12;
 

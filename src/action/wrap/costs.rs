@@ -12,12 +12,11 @@ use serde_json::Value;
 
 use super::Wrap;
 use crate::{
-    action::policy::{Action, Checks, LearntRound, Opinion, Policy, PolicyError, StateError, read_state, write_state},
+    action::policy::{
+        Action, Checks, DOMAINS_MAX, LearntRound, Opinion, Policy, PolicyError, StateError, read_state, write_state,
+    },
     round::{Candidate, Context, Domain},
 };
-
-/// Domains with numbers of their own; later ones share those of all.
-const DOMAINS_MAX: usize = 256;
 
 /// Expected costs, multiplied by a ratio that is learnt.
 ///

@@ -8,14 +8,13 @@
 
 use std::sync::Arc;
 
-use rand_distr::{Distribution, StandardNormal};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Attempt, Cascade, NextStep, SOLVED, best_score};
 use crate::{
     action::{
-        explore::{counted_draws, with_floor},
+        explore::{joint_draws, with_floor},
         policy::{
             Action, PolicyError, StateError,
             card::Checks,
@@ -64,7 +63,6 @@ impl CascadeSettings {
         checks.number("cost_alike", self.cost_alike, 0.0, 1e9);
         checks.number("margin", self.margin, 0.0, 1e3);
         checks.number("floor", self.floor, 0.0, 1.0);
-        self.probit.check(checks);
     }
 
     fn prior(&self, effect: &Effect) -> Prior {
@@ -101,7 +99,6 @@ impl Latent {
             .map(|effects| model.terms(effects, prior))
             .map(|terms| (terms.clone(), terms))
             .collect();
-        // Last, so that it can be taken out again.
         let task = model.terms([(Effect::Task, 1.0)], prior);
         sums.iter_mut().for_each(|(whole, _)| whole.extend(&task));
         let mut costs = self.state.spent.of_task(context, self.settings.probit.cost_mass, self.settings.cost_alike);
@@ -154,13 +151,8 @@ impl Cascade for Latent {
         let factor = factor(&model, &own, self.name())?;
         let spread = (1.0 + model.covariance(&task, &task)).sqrt();
         let costs: Vec<f64> = worth.iter().map(|place| cost(*place).max(f64::MIN_POSITIVE)).collect();
-        let mut normals = vec![0.0; worth.len()];
-        let pmf = counted_draws(worth.len(), draws, seed, |rng, scores| {
-            normals.iter_mut().for_each(|normal| *normal = StandardNormal.sample(rng));
-            factor.multiply(&normals, scores);
-            for ((score, mean), cost) in scores.iter_mut().zip(&means).zip(&costs) {
-                *score = phi((mean + scale * *score) / spread) / cost;
-            }
+        let pmf = joint_draws(worth.len(), &factor, draws, seed, |place, deviation| {
+            phi((means[place] + scale * deviation) / spread) / costs[place]
         });
         let among = checked(self.name(), pmf.and_then(|pmf| with_floor(pmf, floor)))?;
         let mut pmf = vec![0.0; candidates];

@@ -16,7 +16,7 @@ pub use escalate::Escalate;
 pub use latent::{CascadeSettings, Latent};
 
 /// A score from which on an answer cannot be bettered.
-const SOLVED: f64 = 1.0 - 1e-9;
+pub const SOLVED: f64 = 1.0 - 1e-9;
 
 /// One attempt at a task, and what it gave.
 #[derive(Debug, Clone, PartialEq)]

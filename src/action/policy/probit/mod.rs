@@ -24,12 +24,11 @@ use super::{
 use crate::{
     action::{
         cholesky::Cholesky,
-        explore::{counted_draws, with_floor},
+        explore::{joint_draws, with_floor},
     },
     round::{Candidate, Context},
 };
 use ndarray::Array2;
-use rand_distr::{Distribution, StandardNormal};
 
 pub(in crate::action::policy) use model::{Effect, Feature, Model, Prior, Terms, phi};
 pub(in crate::action::policy) use spent::{Spent, TaskCosts};
@@ -260,13 +259,8 @@ impl Policy for Probit {
         let expected: Vec<f64> = priced.candidates.iter().zip(&sums).map(of).collect();
         let factor = factor(&model, &sums, self.name())?;
         let means: Vec<f64> = sums.iter().map(|sum| model.mean(sum)).collect();
-        let mut normals = vec![0.0; sums.len()];
-        let pmf = counted_draws(sums.len(), draws, seed, |rng, scores| {
-            normals.iter_mut().for_each(|normal| *normal = StandardNormal.sample(rng));
-            factor.multiply(&normals, scores);
-            for ((score, mean), candidate) in scores.iter_mut().zip(&means).zip(&priced.candidates) {
-                *score = utility.mean(candidate, phi(mean + scale * *score));
-            }
+        let pmf = joint_draws(sums.len(), &factor, draws, seed, |place, deviation| {
+            utility.mean(&priced.candidates[place], phi(means[place] + scale * deviation))
         });
         let pmf = checked(self.name(), pmf.and_then(|pmf| with_floor(pmf, self.floor)))?;
         Ok(Opinion { pmf, expected, ..Opinion::default() })

@@ -113,13 +113,22 @@ impl Model {
         Some(n)
     }
 
-    /// Takes the effect that came last out again, summed over.
+    /// Takes the task's own effect out again, summed over.
     pub fn drop_task(&mut self) {
-        let Some(place) = self.places.remove(&Effect::Task) else { return };
-        let kept: Vec<usize> = (0..self.mean.len()).filter(|other| *other != place).collect();
-        self.mean = kept.iter().map(|place| self.mean[*place]).collect();
-        self.covariance = Array2::from_shape_fn((kept.len(), kept.len()), |(i, j)| self.covariance[[kept[i], kept[j]]]);
-        self.places.values_mut().filter(|other| **other > place).for_each(|other| *other -= 1);
+        *self = self.only(|effect| *effect != Effect::Task);
+    }
+
+    /// The model of some of its effects, the others summed over.
+    fn only(&self, keeps: impl Fn(&Effect) -> bool) -> Self {
+        let mut kept: Vec<(&Effect, usize)> =
+            self.places.iter().filter(|(effect, _)| keeps(effect)).map(|(effect, place)| (effect, *place)).collect();
+        kept.sort_by_key(|(_, place)| *place);
+        let from = |place: usize| kept[place].1;
+        Self {
+            places: kept.iter().enumerate().map(|(place, (effect, _))| ((*effect).clone(), place)).collect(),
+            mean: Array1::from_shape_fn(kept.len(), |i| self.mean[from(i)]),
+            covariance: Array2::from_shape_fn((kept.len(), kept.len()), |(i, j)| self.covariance[[from(i), from(j)]]),
+        }
     }
 
     /// The mean of a sum.
@@ -208,37 +217,20 @@ impl Model {
     }
 
     fn without_poisoned(self) -> Option<(Self, Vec<Action>)> {
-        let sound = |place: usize| {
-            let variance = self.covariance[[place, place]];
-            self.mean[place].abs() < 1e6
-                && variance > 0.0
-                && self.covariance.row(place).iter().all(|x| x.is_finite() && x.abs() < 1e9)
-        };
-        let unsound = self.places.iter().filter(|(_, place)| !sound(**place)).map(|(effect, _)| effect);
         let of_arm = |effect: &Effect| match effect {
             Effect::Arm(action) | Effect::Cell(action, _) => Some(action.clone()),
             Effect::Mean | Effect::Price | Effect::Kind(_) | Effect::Task => None,
         };
-        // A row of an arm that is poisoned poisons every other row's column: arms are told by their own numbers.
-        let own = |effect: &&Effect| {
-            let place = self.places[*effect];
-            !(self.mean[place].abs() < 1e6 && self.covariance[[place, place]] > 0.0)
-        };
-        let mut poisoned: Vec<Action> = unsound.filter(own).filter_map(of_arm).collect();
+        // A poisoned row poisons every other row's column, so arms are told by their own numbers.
+        let sound = |place: usize| self.mean[place].abs() < 1e6 && self.covariance[[place, place]] > 0.0;
+        let unsound = self.places.iter().filter(|(_, place)| !sound(**place));
+        let mut poisoned: Vec<Action> = unsound.filter_map(|(effect, _)| of_arm(effect)).collect();
         poisoned.sort();
         poisoned.dedup();
-        let keeps = |effect: &Effect| of_arm(effect).is_none_or(|action| !poisoned.contains(&action));
-        let mut kept: Vec<(&Effect, usize)> =
-            self.places.iter().filter(|(effect, _)| keeps(effect)).map(|(effect, place)| (effect, *place)).collect();
-        kept.sort_by_key(|(_, place)| *place);
-        let from = |place: usize| kept[place].1;
-        let model = Self {
-            places: kept.iter().enumerate().map(|(place, (effect, _))| ((*effect).clone(), place)).collect(),
-            mean: Array1::from_shape_fn(kept.len(), |i| self.mean[from(i)]),
-            covariance: Array2::from_shape_fn((kept.len(), kept.len()), |(i, j)| self.covariance[[from(i), from(j)]]),
-        };
+        let model = self.only(|effect| of_arm(effect).is_none_or(|action| !poisoned.contains(&action)));
         let finite = model.mean.iter().all(|x| x.is_finite()) && model.covariance.iter().all(|x| x.is_finite());
-        (finite && Cholesky::of(model.covariance.view()).is_some() || kept.is_empty()).then_some((model, poisoned))
+        let sound = finite && Cholesky::of(model.covariance.view()).is_some() || model.places.is_empty();
+        sound.then_some((model, poisoned))
     }
 }
 

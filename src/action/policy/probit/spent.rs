@@ -40,7 +40,8 @@ impl Sums {
 /// All arms' dollars.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(in crate::action::policy) struct Spent {
-    arms: Arc<BTreeMap<String, Sums>>,
+    #[serde(with = "pairs")]
+    arms: Arc<BTreeMap<Action, Sums>>,
     all: Sums,
 }
 
@@ -59,8 +60,22 @@ pub(in crate::action::policy) struct TaskCosts {
     attempts: f64,
 }
 
-fn key((mode, arm): &Action) -> String {
-    format!("{mode}:{arm}")
+/// A map as pairs: JSON's keys are texts alone.
+mod pairs {
+    use std::{collections::BTreeMap, sync::Arc};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{Action, Sums};
+
+    pub fn serialize<S: Serializer>(arms: &Arc<BTreeMap<Action, Sums>>, to: S) -> Result<S::Ok, S::Error> {
+        arms.iter().collect::<Vec<_>>().serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<BTreeMap<Action, Sums>>, D::Error> {
+        let pairs = Vec::<(Action, Sums)>::deserialize(from)?;
+        Ok(Arc::new(pairs.into_iter().collect()))
+    }
 }
 
 impl Spent {
@@ -70,25 +85,15 @@ impl Spent {
     pub fn of_task(&self, context: &Context, mass: f64, kappa: f64) -> TaskCosts {
         let all = if self.all.expected_usd > 0.0 { self.all.usd / self.all.expected_usd } else { 1.0 };
         let all_logs = if self.all.rounds > 0.0 { self.all.logs / self.all.rounds } else { 0.0 };
-        let sums = |candidate: &Candidate| self.arms.get(&key(&action_of(candidate))).copied().unwrap_or_default();
-        let stated: Vec<f64> = context.candidates.iter().map(stated).collect();
-        let usd = |(candidate, stated): (&Candidate, &f64)| {
-            let sums = sums(candidate);
-            stated * (sums.usd + all * mass * stated) / (sums.expected_usd + mass * stated)
+        let of = |candidate: &Candidate| {
+            let sums = self.arms.get(&action_of(candidate)).copied().unwrap_or_default();
+            let stated = stated(candidate);
+            let usd = stated * (sums.usd + all * mass * stated) / (sums.expected_usd + mass * stated);
+            let log = (sums.logs + mass * all_logs) / (sums.rounds + mass);
+            (stated, (usd, log))
         };
-        let logs = |candidate: &Candidate| {
-            let sums = sums(candidate);
-            (sums.logs + mass * all_logs) / (sums.rounds + mass)
-        };
-        TaskCosts {
-            usd: context.candidates.iter().zip(&stated).map(usd).collect(),
-            logs: context.candidates.iter().map(logs).collect(),
-            stated,
-            kappa,
-            known: self.all.rounds > 0.0,
-            surprise: 0.0,
-            attempts: 0.0,
-        }
+        let (stated, (usd, logs)) = context.candidates.iter().map(of).unzip();
+        TaskCosts { usd, logs, stated, kappa, known: self.all.rounds > 0.0, surprise: 0.0, attempts: 0.0 }
     }
 
     /// Learns what attempts cost, in the order in which they were made.
@@ -104,7 +109,7 @@ impl Spent {
                     sums.rounds = 1.0;
                 }
                 self.all.add(&sums);
-                Arc::make_mut(&mut self.arms).entry(key(&action_of(candidate))).or_default().add(&sums);
+                Arc::make_mut(&mut self.arms).entry(action_of(candidate)).or_default().add(&sums);
             }
             costs.met(attempt);
         }
