@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ConfidenceSequence, Interval,
-    gains::{Gains, part},
+    gains::{Gains, Term, part},
     measure::{Bounds, DomainMeasure, Kind, Measure, Target, per_round},
 };
 use crate::round::{ArmId, Audited, Coin, DecisionId, Domain, Found, ProbeEnd, ProbedArm};
@@ -152,8 +152,9 @@ impl Audits {
         self.regret.add(regret);
         let of = self.domain(domain);
         of.regret.add(regret);
-        let gains: Vec<_> = arms.iter().zip(&rewards).map(|(arm, reward)| (&arm.arm, reward - expected)).collect();
-        of.gains.observe(&gains, TIGHTEST_AT);
+        let pairs = arms.iter().zip(&rewards);
+        let terms = pairs.map(|(arm, reward)| Term { arm: &arm.arm, gain: reward - expected, expected: None });
+        of.gains.observe(&terms.collect::<Vec<_>>(), TIGHTEST_AT);
         for arm in arms {
             if let Found::Judged { score, reward } = arm.found {
                 let sums = of.arms.entry(arm.arm.clone()).or_default();

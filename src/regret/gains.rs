@@ -23,6 +23,40 @@ struct Gain {
     sequence: ConfidenceSequence,
 }
 
+/// What an arm that could be taken would have brought more in a round.
+pub(super) struct Term<'a> {
+    pub arm: &'a ArmId,
+    pub gain: f64,
+    /// What the square and the fourth power of its distance from its mean were to be on average, or somewhat more, where
+    /// probabilities tell that beforehand.
+    pub expected: Option<(f64, f64)>,
+}
+
+/// The mean square and fourth power of something, over the rounds so far.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct Spread {
+    n: f64,
+    squares: f64,
+    fourths: f64,
+}
+
+impl Spread {
+    /// Rounds that one half counts for before there are any.
+    const MASS: f64 = 4.0;
+
+    pub fn add(&mut self, value: f64) {
+        self.n += 1.0;
+        self.squares += value * value;
+        self.fourths += value.powi(4);
+    }
+
+    /// What they are to be next.
+    pub fn expected(&self) -> (f64, f64) {
+        let n = self.n + Self::MASS;
+        ((self.squares + Self::MASS * 0.25) / n, (self.fourths + Self::MASS * 0.0625) / n)
+    }
+}
+
 /// Each arm's gains, over the rounds in which it could be taken.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Gains {
@@ -50,12 +84,12 @@ pub(super) fn part(n: u64) -> f64 {
 
 impl Gains {
     /// Adds a round: what each arm that could be taken would have brought more. `tightest_at` is for arms that come.
-    pub fn observe(&mut self, gains: &[(&ArmId, f64)], tightest_at: u64) {
-        let new = gains.iter().filter(|(arm, _)| !self.arms.contains_key(*arm)).count();
+    pub fn observe(&mut self, terms: &[Term<'_>], tightest_at: u64) {
+        let new = terms.iter().filter(|term| !self.arms.contains_key(term.arm)).count();
         if new > 0 {
             self.comings += 1;
         }
-        for (arm, gain) in gains {
+        for Term { arm, gain, expected } in terms {
             let known = match self.arms.get_mut(*arm) {
                 Some(known) => known,
                 None => {
@@ -64,7 +98,10 @@ impl Gains {
                     self.arms.entry((*arm).clone()).or_insert(Gain { share, sequence })
                 }
             };
-            known.sequence.add(*gain);
+            match expected {
+                Some((square, fourth)) => known.sequence.add_expecting(*gain, *square, *fourth),
+                None => known.sequence.add(*gain),
+            }
         }
     }
 
@@ -109,12 +146,16 @@ mod tests {
         ArmId::new(name).unwrap()
     }
 
+    fn term(arm: &ArmId, gain: f64) -> Term<'_> {
+        Term { arm, gain, expected: None }
+    }
+
     #[test]
     fn parts_sum_to_no_more_than_the_whole_however_many_come() {
         let mut gains = Gains::default();
         let names: Vec<_> = (0..40).map(|n| arm(&format!("arm-{n}"))).collect();
         for upto in [3, 4, 4, 11, 40] {
-            let round: Vec<_> = names[..upto].iter().map(|arm| (arm, 0.5)).collect();
+            let round: Vec<_> = names[..upto].iter().map(|arm| term(arm, 0.5)).collect();
             gains.observe(&round, 100);
         }
         let shares: Vec<f64> = gains.arms.values().map(|gain| gain.share).collect();
@@ -128,14 +169,14 @@ mod tests {
         let mut gains = Gains::default();
         for round in 0..200 {
             let gain = f64::from(round % 2);
-            gains.observe(&[(&old, gain)], 100);
+            gains.observe(&[term(&old, gain)], 100);
         }
         for _ in 0..99 {
-            gains.observe(&[(&old, 0.0), (&new, 10.0)], 100);
+            gains.observe(&[term(&old, 0.0), term(&new, 10.0)], 100);
         }
         assert!((gains.sum() - 100.0).abs() < 1e-9, "{}", gains.sum());
         assert!(gains.best(0.05).interval.is_some(), "nothing is known of the new one, and it is not compared");
-        gains.observe(&[(&old, 0.0), (&new, 10.0)], 100);
+        gains.observe(&[term(&old, 0.0), term(&new, 10.0)], 100);
         assert!((gains.sum() - 1_000.0).abs() < 1e-9);
         let best = gains.best(0.05);
         assert_eq!((best.interval, best.unsettled), (None, vec![new]), "its terms were all the same");
