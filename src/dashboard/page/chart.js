@@ -3,7 +3,7 @@
 //
 // Each chart NAME takes these elements of the template: #NAME-tools (gets the buttons), #NAME-readout, #NAME-chart.
 //
-//   new LineChart(name, options)     .update({x, series, gap, xRange, marks})
+//   new LineChart(name, options)     .update({x, series, gap, xRange, marks, axis})
 //     series: [{id, label, values, colour, dash, width, low, high}]   low and high, where given, are drawn as a band
 //     marks: {label, values}         how many things happened at each x; drawn as diamonds at the bottom
 //   new StackChart(name, options)    .update({x, series: [{id, label, values}], gap, xRange, others})
@@ -15,6 +15,7 @@
 //     axis "time" takes ms since 1970. format: a value as text. tick: the same for the axis.
 //     y "zero" keeps 0 in view, "unit" is 0 to 1, "auto" fits the values. empty: words where there is no point.
 //   gap      the width of a bucket of time: where buckets are missing between two points the line is cut
+//   axis     where it is another one than the options say
 //   xRange   [from, to] that is shown while not zoomed
 //   chart.note(text, button)         words instead of a chart (loading, nothing there, an error); update() takes them away
 //   colourOf(id)                     the custom property of a thing's colour, the same in all charts of the page
@@ -256,14 +257,16 @@ class Chart {
     this.host.setAttribute("aria-label", `${this.options.title}: ${text}`);
   }
   restyle() { this.sig = ""; if (this.data) this.draw(); }
+  get time() { return ((this.data && this.data.axis) || this.options.axis) === "time"; }
   update(data) {
     if (!data.x.length) return this.note(this.options.empty);
+    if (this.data && this.data.axis !== data.axis) this.setZoomed(false);
     this.data = data;
     if (this.host.clientWidth > 0) this.draw();
   }
   draw() {
     const made = (this.made = this.make(this.data)); // { keys, columns, series, … }
-    const sig = JSON.stringify(made.keys.map((k) => [k.id, k.label, k.paint, k.dash, Boolean(k.low)]));
+    const sig = JSON.stringify([this.time, made.rest, made.keys.map((k) => [k.id, k.label, k.paint, k.dash, Boolean(k.low)])]);
     if (!this.plot || this.sig !== sig) this.rebuild(sig);
     else {
       const { min, max } = this.plot.scales.x;
@@ -302,7 +305,7 @@ class Chart {
     };
   }
   uplotOptions(made) {
-    const axis = this.axis(), time = this.options.axis === "time";
+    const axis = this.axis(), { time } = this;
     return {
       ...this.size(),
       ms: 1,
@@ -357,7 +360,7 @@ class Chart {
   }
   xText(i) {
     const x = this.data.x[i];
-    if (this.options.axis === "rounds") return `Round ${int(x)}`;
+    if (!this.time) return `Round ${int(x)}`;
     return this.data.gap < 60e3 ? clock(x) : dayTime(x);
   }
   /** The point under the pointer or the keys, else the last one; -1 where it is a cut. */
@@ -397,7 +400,7 @@ class Chart {
   }
   zoomAt(x) {
     const { min, max } = this.plot.scales.x, half = (max - min) / 4;
-    if (half * 2 < (this.options.axis === "time" ? 1000 : 4)) return;
+    if (half * 2 < (this.time ? 1000 : 4)) return;
     const mid = Math.min(max - half, Math.max(min + half, x));
     this.setZoomed(true);
     this.plot.setScale("x", { min: mid - half, max: mid + half });
@@ -416,7 +419,7 @@ class Chart {
   savePng() { picture(this).toBlob((blob) => { if (blob) saveFile(this.fileName("png"), "image/png", blob); }); }
   saveCsv() { saveFile(this.fileName("csv"), "text/csv;charset=utf-8", csvText(this.csvRows())); }
   csvRows() {
-    const time = this.options.axis === "time";
+    const { time } = this;
     const columns = this.made.keys.flatMap((k) => [[k.label, k.values], ...(k.low ? [[`${k.label}, low`, k.low], [`${k.label}, high`, k.high]] : [])]);
     return [[time ? "time" : "round", ...columns.map(([name]) => name)],
       ...this.data.x.map((x, i) => [time ? new Date(x).toISOString() : x, ...columns.map(([, values]) => values[i])])];

@@ -60,10 +60,10 @@ export function ms(x) {
 export const us = (x) => (isNum(x) ? ms(x / 1000) : "–");
 export function span(s) {
   if (!isNum(s)) return "–";
-  if (s < 90) return `${F0.format(s)} s`;
+  if (s < 90 && s !== 60) return `${(s >= 10 || Number.isInteger(s) ? F0 : F1).format(s)} s`;
   if (s < 5400) return `${F0.format(s / 60)} min`;
-  if (s < 172800) return `${F1.format(s / 3600)} h`;
-  return s < HUGE ? `${F1.format(s / 86400)} days` : `${compact(s / 86400)} days`;
+  if (s < 172800) return `${(s % 3600 ? F1 : F0).format(s / 3600)} h`;
+  return s < HUGE ? `${(s % 86400 ? F1 : F0).format(s / 86400)} days` : `${compact(s / 86400)} days`;
 }
 export function ago(at, now = Date.now()) {
   if (!isNum(at)) return "–";
