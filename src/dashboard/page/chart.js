@@ -515,7 +515,7 @@ export class StackChart extends Chart {
     return {
       keys, source, points: false,
       columns: [x, ...layers.map((values) => source.map((i) => (i < 0 ? null : values[i])))],
-      series: keys.slice().reverse().map((k) => ({ label: k.label, stroke: surface, width: 1, fill: k.paint, points: { show: false } })),
+      series: keys.slice().reverse().map((k) => ({ label: k.label, stroke: () => (source.length * 4 < this.host.clientWidth ? surface : k.paint), width: 1, fill: k.paint, points: { show: false } })),
       draw: (u) => this.names(u),
     };
   }
@@ -545,11 +545,11 @@ export class StackChart extends Chart {
     let best = null;
     for (const i of shown) {
       const cx = pos.get(i);
-      if (cx - width / 2 < u.bbox.left || cx + width / 2 > u.bbox.left + u.bbox.width) continue;
+      if (cx - width / 2 < pos.get(shown[0]) || cx + width / 2 > pos.get(shown[shown.length - 1])) continue;
       let hi = 1, lo = 0;
       for (const j of shown) {
         if (Math.abs(pos.get(j) - cx) > width / 2) continue;
-        if (values[j] === null) { hi = 0; continue; }
+        if (values[j] === null || this.data.x[j + 1] - this.data.x[j] > this.data.gap * 1.5) { hi = 0; continue; }
         hi = Math.min(hi, top[j]);
         lo = Math.max(lo, top[j] - values[j]);
       }

@@ -10,6 +10,7 @@
 //   figures.last          the newest /v1/overview, null before the first
 //   figures.on(fn)        calls fn with each new one, and at once with the last one
 //   figures.refresh()     fetches it now (resolves when it came, throws where it did not)
+//   figures.now()         the daemon's clock, which may differ from this machine's
 //   ticker(fn, ms)        calls fn every ms while the page is visible; gives a function that stops it
 //   onTheme(fn)           calls fn after the theme changed
 
@@ -20,6 +21,7 @@ import { backoff, feed } from "./feed.js";
 import { clock, int, plural, span } from "./format.js";
 
 const TIMEOUT_MS = 10000;
+const SKEW_MS = 5000; // less than this may be the way that an answer took
 
 export const main = $("main");
 export function setState(state) {
@@ -59,13 +61,16 @@ feed.on("state", (state) => {
 let uptime = null; // {s, at}: how long the daemon was up, and when it said so
 export const figures = {
   last: null,
+  ahead: 0, // ms that the daemon's clock is ahead of this one
   watchers: new Set(),
+  now() { return Date.now() + this.ahead; },
   on(fn) {
     this.watchers.add(fn);
     if (this.last) fn(this.last);
   },
   take(d) {
     this.last = d;
+    if (isNum(d.at_ms)) this.ahead = Math.abs(d.at_ms - Date.now()) > SKEW_MS ? d.at_ms - Date.now() : 0;
     drawHeader(d);
     for (const fn of this.watchers) {
       try { fn(d); } catch (e) { console.error(e); }
@@ -103,12 +108,15 @@ ticker(drawUptime, 20000);
 
 // ---------------------------------------------------------------- notices
 
+const loaders = new Set();
+
 class Loader {
   constructor(task, { timeout = TIMEOUT_MS } = {}) {
     this.task = task;
     this.timeout = timeout;
     this.fails = 0;
     this.loadedAt = 0;
+    loaders.add(this);
     onKey(() => this.run());
     document.addEventListener("visibilitychange", () => { if (!document.hidden && this.fails) this.run(); });
     $("retry").addEventListener("click", () => { if (this.fails) { this.fails = 0; setText($("error-count"), "Trying …"); this.run(); } });
@@ -139,6 +147,7 @@ class Loader {
     $("error").hidden = true;
     $("auth").hidden = true;
     delete main.dataset.stale;
+    if (feed.state === "down") feed.restart();
     setState(state);
   }
   failed(e) {
@@ -199,6 +208,8 @@ if (main.dataset.page !== "overview") {
 let lost = false;
 feed.on("state", (state) => {
   if (state === "live" && lost) refreshQuietly();
+  // Without the live connection the page grows old: its own notice says so, and goes when the daemon is back.
+  for (const l of loaders) if (state === "down" || (state === "live" && l.fails)) l.run();
   lost = state !== "live" && state !== "connecting";
 });
 feed.start();

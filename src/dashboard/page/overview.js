@@ -25,7 +25,10 @@ let rate = null; // rounds a second, smoothed
 const page = load(async (signal) => {
   const domain = query("domain");
   $("unknown").hidden = true;
-  if (!domain) return void (await figures.refresh(signal));
+  if (!domain) {
+    await figures.refresh(signal);
+    return stateOf(shown);
+  }
   try {
     const d = rec(await getJson(`/v1/overview?domain=${encodeURIComponent(domain)}`, signal));
     if (!figures.last) await figures.refresh(signal);
@@ -124,7 +127,7 @@ function drawSaved(id, saved, what) {
   setText($(`n-saved-${id}`), known ? usd(saved.saved_usd) : "–");
   const arms = Object.entries(rec(saved && saved.arms)), names = new Set(arms.map(([, arm]) => str(arm)));
   const against = names.size === 1 ? [...names][0].slice(0, 60) : what;
-  setText($(`n-saved-${id}-sub`), !known ? "not known yet" : `${saved.saved_usd < 0 ? "less than nothing: " : ""}always ${against} would have cost ${usd(saved.cost_usd)}`);
+  setText($(`n-saved-${id}-sub`), !known ? "not known yet" : `always ${against} would have cost ${usd(saved.cost_usd)}`);
   const box = $(`saved-${id}-arms`);
   box.hidden = !known || names.size < 2;
   const rows = arms.slice(0, ARMS_LISTED).map(([domain, arm]) => `${domain}: ${str(arm)}`);
@@ -247,8 +250,8 @@ async function chartsNow(anew) {
 }
 
 async function fetchCharts(signal) {
-  const domain = query("domain"), from = rangeFrom(), to = Date.now();
-  const search = new URLSearchParams({ ...(domain && { domain }), ...(from && { from_ms: Math.floor(from), to_ms: to }) });
+  const domain = query("domain"), to = figures.now(), from = rangeFrom(to);
+  const search = new URLSearchParams({ ...(domain && { domain }), ...(from && { from_ms: Math.floor(from), to_ms: Math.ceil(to) }) });
   const [history, report] = (await Promise.all([getJson(`/v1/history?${search}`, signal), getJson("/v1/regret", signal)])).map(rec);
   const ofRounds = !domain && from === null;
   drawHistory(history, { from: from || undefined, to, curve: !ofRounds });

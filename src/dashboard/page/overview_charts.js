@@ -28,7 +28,7 @@ const named = (points, field, names) => list(names).map((name, i) => ({ id: str(
 export function drawHistory(history, { from, to, curve }) {
   const points = list(history.points).filter((p) => p && isNum(p.at_ms));
   const x = points.map((p) => p.at_ms), gap = history.width_ms > 0 ? history.width_ms : undefined;
-  const xRange = isNum(from) && isNum(to) ? [from, to] : undefined;
+  const xRange = isNum(from) && isNum(to) ? [Math.min(from, ...x.slice(0, 1)), Math.max(to, ...x.slice(-1))] : undefined;
   const probes = { label: "Audit probes", values: points.map((p) => p.probes || 0) };
   if (curve) drawCurve(history, points, xRange, probes);
   recent.update({ x, gap, xRange, marks: probes, series: [{ id: "regret", label: "Regret a round", colour: "--ours", values: points.map((p) => per(p.regret, judged(p))) }] });

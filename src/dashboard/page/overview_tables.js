@@ -4,7 +4,7 @@
 //   drawMeasures(report, domain)     report: /v1/regret; domain: "" for all
 
 import { $, bar, clamp01, fillTable, h, isNum, list, MAX_ITEMS, rec, setText, str } from "./dom.js";
-import { amount, F4, int, pct, score, usd } from "./format.js";
+import { amount, F4, int, pct, plural, score, usd } from "./format.js";
 import { pageLink, query } from "./url.js";
 
 const ARMS_MAX = 7; // columns; further arms are counted
@@ -27,7 +27,7 @@ function busiest(arms) {
 function restCell(arms, columns) {
   const rest = list(arms).filter((a) => !columns.has(str(a.arm)) && a.rounds > 0);
   const share = rest.reduce((t, a) => t + (isNum(a.share_recent) ? a.share_recent : 0), 0);
-  return h("td", { class: "cell none" }, rest.length ? `${int(rest.length)} arms, ${pct(share)}` : "none");
+  return h("td", { class: "cell none" }, rest.length ? `${plural(rest.length, "arm", "arms")}, ${pct(share)}` : "none");
 }
 
 export function drawDomains(d) {
