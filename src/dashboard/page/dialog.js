@@ -42,7 +42,7 @@ export function ask({ title, about, verb, danger, ready, run, after }) {
     const result = h("p", { class: "ask-result", id: "ask-result", role: "status" });
     const go = h("button", { type: "submit", id: "ask-go", class: danger ? "danger" : "primary" }, verb);
     const cancel = h("button", { type: "button", id: "ask-cancel" }, "Cancel");
-    const fields = h("div", { class: "ask-body", tabindex: 0, role: "region", "aria-label": title }, about);
+    const fields = h("div", { class: "ask-body", tabindex: 0, role: "region", "aria-label": title }, about.flat());
     const form = h("form", { class: "ask-form", autocomplete: "off" }, fields, result, h("footer", { class: "ask-foot" }, cancel, go));
     const dialog = showDialog({ id: "ask", title, body: form, closer: false, onclose: () => resolve(done) });
     const check = () => {

@@ -26,8 +26,6 @@ const loader = load(async (signal) => {
     return show(rec(await getJson(path, signal)));
   } catch (e) {
     if (!(e instanceof HttpError && e.status === 404)) throw e;
-    $("content").hidden = true;
-    $("empty").hidden = false;
     setText($("empty-text"), e.message);
     return "empty";
   }
@@ -35,8 +33,6 @@ const loader = load(async (signal) => {
 ticker(() => loader.run(), EVERY_MS);
 
 function show(d) {
-  $("content").hidden = false;
-  $("empty").hidden = true;
   drawTiles(d);
   drawArms(list(d.arms).map(rec));
   drawVerifiers(list(d.verifiers).map(rec));
@@ -94,7 +90,7 @@ function whisker(p) {
     line.style.right = `calc(100% - ${at(p.high)})`;
     parts.unshift(line);
   }
-  if (from < 0) {
+  if (from < 0 && to > 0) {
     zero.style.left = at(0);
     parts.unshift(zero);
   }
@@ -104,9 +100,10 @@ function whisker(p) {
 function drawArms(now) {
   arms = now;
   const ends = arms.map(posterior).flatMap((p) => [p.low, p.mean, p.high]).filter(isNum);
-  const low = ends.reduce((a, b) => Math.min(a, b), 0), high = ends.reduce((a, b) => Math.max(a, b), low + 1e-9);
-  scale = [low, high + (high - low) * 0.02];
-  setText($("arms-scale"), ends.length ? `, from ${amount(scale[0])} to ${amount(scale[1])}` : "");
+  const low = ends.reduce((a, b) => Math.min(a, b), Infinity), high = ends.reduce((a, b) => Math.max(a, b), -Infinity);
+  const pad = (high - low) * 0.03 || 0.05;
+  scale = ends.length ? [low - pad, high + pad] : [0, 1];
+  setText($("arms-scale"), ends.length ? `, from ${score3(low)} to ${score3(high)}` : "");
   const idle = arms.filter((a) => str(a.state) && a.state !== "active");
   setText($("arms-note"), idle.length ? `${plural(idle.length, "arm is", "arms are")} not chosen now.` : "");
   armTable.update(arms);

@@ -47,8 +47,6 @@ function show(d) {
   shownAt = performance.now();
   const total = isNum(d.rounds) && d.rounds > 0 ? d.rounds : sum(list(d.domains).map(rec), (x) => x.rounds);
   rows = list(d.domains).map((x) => digest(x, total));
-  $("empty").hidden = rows.length > 0;
-  $("content").hidden = !rows.length;
   if (!rows.length) {
     setText($("empty-curl"), exampleTask());
     return "empty";

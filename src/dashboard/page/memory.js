@@ -3,7 +3,7 @@
 import { getJson, HttpError, needsKey, problemText } from "./api.js";
 import { ScatterChart } from "./chart.js";
 import { showDialog } from "./dialog.js";
-import { $, bar, clip, h, isNum, kv, list, MAX_ITEMS, rec, say, setText, str } from "./dom.js";
+import { $, bar, clip, css, h, isNum, kv, list, MAX_ITEMS, rec, say, setText, str } from "./dom.js";
 import { ago, bytes, dateTime, F1, F3, int, pct, plural, score, usd } from "./format.js";
 import { figures, load } from "./layout.js";
 import { SortedTable } from "./tables.js";
@@ -51,8 +51,6 @@ load(async (signal) => {
   const stats = rec(await getJson("/v1/memory", signal));
   drawStats(stats);
   const none = !(stats.count > 0);
-  $("empty").hidden = !none;
-  for (const id of ["map-panel", "search-panel", "counts"]) $(id).hidden = none;
   readSnapshots();
   if (none) return "empty";
   readMap();
@@ -68,7 +66,7 @@ function drawStats(d) {
   if (cap && isNum(d.count)) $("fill").value = d.count / d.cap;
   drawAge("oldest", d.oldest_at_ms);
   drawAge("newest", d.newest_at_ms);
-  setText($("memory-model"), [str(d.model) && `embeddings of ${str(d.model)}`, isNum(d.dimension) && `${int(d.dimension)} numbers each`, str(d.origin) && `rests on a snapshot, ${str(d.origin).slice(0, 12)}…`].filter(Boolean).join("; "));
+  setText($("memory-model"), ["Past tasks with what each arm made of them", str(d.model) && `embeddings of ${str(d.model)}`, isNum(d.dimension) && `${int(d.dimension)} numbers each`, str(d.origin) && `rests on a snapshot, ${str(d.origin).slice(0, 12)}…`].filter(Boolean).join("; "));
   const domains = Object.entries(rec(d.domains)).map(([name, n]) => ({ name, n, share: d.count > 0 && isNum(n) ? n / d.count : null }));
   const arms = Object.entries(rec(d.arms)).map(([name, tried]) => ({ name, n: rec(tried).count, score: rec(tried).mean_score }));
   domainTable.update(domains);
@@ -103,8 +101,38 @@ function tell(table, columns, text) {
 
 // ---------------------------------------------------------------- the map
 
+/** What is found by search has a ring, groups that have an order keep it and go from one colour to another. */
+class MapChart extends ScatterChart {
+  rings = [];
+  make(data) {
+    const made = super.make(data);
+    if (!data.ramp) return made;
+    const [from, to] = data.ramp.map(css), last = Math.max(1, data.groups.length - 1), place = (k) => data.groups.indexOf(k.id);
+    for (const k of made.keys) k.paint = place(k) < 0 ? css("--s-other") : blend(from, to, place(k) / last);
+    const order = made.keys.map((_, i) => i).sort((a, b) => place(made.keys[a]) - place(made.keys[b]));
+    return { ...made, keys: order.map((i) => made.keys[i]), columns: [null, ...order.map((i) => made.columns[i + 1])], series: order.map((i) => made.series[i]) };
+  }
+  ring(u) {
+    const picked = this.picked;
+    for (this.picked of this.rings) super.ring(u);
+    this.picked = picked;
+    super.ring(u);
+  }
+  showValues() {
+    super.showValues();
+    setText($("map-at"), this.picked < 0 ? POINT_HINT : pointWords(map.points[this.picked]));
+  }
+}
+const POINT_HINT = "Press a point, or go to one with the arrow keys and press Enter, for what memory holds of it. Drag to zoom, 0 or a double click resets.";
+
+/** Between two colours of the form #rrggbb. */
+function blend(from, to, t) {
+  const part = (colour, i) => parseInt(colour.slice(1 + 2 * i, 3 + 2 * i), 16);
+  return `#${[0, 1, 2].map((i) => Math.round(part(from, i) * (1 - t) + part(to, i) * t).toString(16).padStart(2, "0")).join("")}`;
+}
+
 let map = null; // what is drawn: the answer's points, as records
-const chart = new ScatterChart("map", { title: "Map of remembered tasks", tick: () => "", empty: "There is nothing to draw yet: a map needs a few different tasks.", onpick: (i) => showEntry(map.points[i].seq) });
+const chart = new MapChart("map", { title: "Map of remembered tasks", tick: () => "", empty: "There is nothing to draw yet: a map needs a few different tasks.", onpick: (i) => showEntry(map.points[i].seq) });
 
 async function readMap() {
   chart.note("Reading the embeddings and finding the two axes …");
@@ -128,19 +156,23 @@ function readPoints(d) {
   return { points, entries: d.entries, explained: list(d.explained).filter(isNum), computed: d.computed_at_ms };
 }
 
-/** In which group a point is, by what the colours are to tell. */
+/** In which group a point is, by what the colours are to tell; groups with an order have a ramp of colours. */
 const COLOURS = {
   "": { of: (p) => p.domain || "(no domain)" },
   arm: { of: (p) => p.arm || "(none)" },
-  score: { of: (p) => (!isNum(p.score) ? "not scored" : `score ${SCORES[p.score <= 0 ? 0 : p.score >= 1 ? 5 : Math.min(4, Math.floor(p.score * 4) + 1)]}`) },
-  age: { of: (p) => (isNum(p.at) ? AGES.find(([, ms]) => Date.now() - p.at <= ms)[0] : "age not known") },
+  score: {
+    of: (p) => (!isNum(p.score) ? "not scored" : `score ${SCORES[p.score <= 0 ? 0 : p.score >= 1 ? 5 : Math.min(4, Math.floor(p.score * 4) + 1)]}`),
+    order: SCORES.map((s) => `score ${s}`), ramp: ["--s5", "--s0"],
+  },
+  age: { of: (p) => (isNum(p.at) ? AGES.find(([, ms]) => Date.now() - p.at <= ms)[0] : "age not known"), order: AGES.map(([name]) => name), ramp: ["--accent", "--line-strong"] },
 };
 const colouring = () => COLOURS[query("colour")] || COLOURS[""];
 
 function drawMap() {
-  const { points, explained } = map, names = points.map(colouring().of), groups = [...new Set(names)];
+  const { points, explained } = map, by = colouring(), names = points.map(by.of), met = new Set(names);
+  const groups = (by.order || []).filter((g) => met.delete(g)).concat([...met]);
   const place = new Map(groups.map((g, i) => [g, i]));
-  chart.update({ x: points.map((p) => p.x), y: points.map((p) => p.y), group: names.map((n) => place.get(n)), groups, label: (i) => pointWords(points[i]) });
+  chart.update({ x: points.map((p) => p.x), y: points.map((p) => p.y), group: names.map((n) => place.get(n)), groups, ramp: by.ramp, label: (i) => pointWords(points[i]) });
   const variance = explained.length ? `The two axes tell ${percent(explained.reduce((a, b) => a + b, 0))} of how the embeddings differ (${explained.map(percent).join(" and ")}), so that distance here is only a hint: tasks that are near each other may be unlike, and search knows better.` : "Distance here is only a hint: search knows better.";
   const sample = isNum(map.entries) && map.entries > points.length ? ` ${int(points.length)} of ${int(map.entries)} entries are drawn.` : "";
   setText($("map-note"), `Each point is a task. ${variance}${sample}${isNum(map.computed) ? ` Computed ${ago(map.computed)}.` : ""}`);
@@ -197,7 +229,7 @@ async function search() {
   setText($("search-note"), "Searching …");
   try {
     found = list(await getJson(`/v1/memory/search?${params}`, mine.signal)).map(rec);
-    setText($("search-note"), found.length ? `${plural(found.length, "task", "tasks")} found.` : "Memory holds no task that is as alike. Try a lower least similarity.");
+    setText($("search-note"), found.length ? `${plural(found.length, "task", "tasks")} found. Those that the map draws have a ring there.` : "Memory holds no task that is as alike. Try a lower least similarity.");
     drawFound();
   } catch (e) {
     if (searching !== mine) return;
@@ -210,6 +242,8 @@ async function search() {
 function drawFound() {
   $("found-box").hidden = !found.length;
   const onMap = new Map(map ? map.points.map((p, i) => [p.seq, i]) : []);
+  chart.rings = found.map((e) => onMap.get(e.seq)).filter(isNum);
+  if (chart.plot) chart.plot.redraw(false);
   $("found").tBodies[0].replaceChildren(...found.map((e) => foundRow(e, onMap.get(e.seq))));
 }
 

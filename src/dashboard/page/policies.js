@@ -103,8 +103,8 @@ function drawCards(cards) {
     const state = problem ? "cannot be used" : name === champion ? "decides" : name === trial ? "on trial" : "ready";
     const button = (action, text, run) => h("button", { type: "button", "data-action": action, "data-key": `${action} ${name}`, "aria-label": `${text} ${name}`, disabled: Boolean(problem), onclick: () => run(c) }, text);
     return h("tr", { "data-card": name },
-      h("th", { scope: "row" }, name, c.label ? h("span", { class: "cell-sub" }, str(c.label)) : null),
-      problem ? h("td", { class: "problem" }, problem) : h("td", { class: "detail" }, str(c.policy) || "–"),
+      h("th", { scope: "row" }, name, c.label ? h("span", { class: "cell-sub" }, str(c.label)) : null, h("span", { class: problem ? "cell-sub only-s problem" : "cell-sub only-s" }, problem || `${str(c.policy)}; ${state}`)),
+      h("td", { class: problem ? "problem opt-s" : "detail opt-s" }, problem || str(c.policy) || "–"),
       h("td", { class: "opt-s" }, h("span", { class: `state ${state === "cannot be used" ? "bad" : state === "ready" ? "" : "good"}` }, state)),
       h("td", {}, h("div", { class: "card-tools" }, button("promote", "Promote …", promote), button("trial", "Put on trial …", putOnTrial))));
   });

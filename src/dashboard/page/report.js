@@ -4,7 +4,7 @@
 import { getJson, HttpError } from "./api.js";
 import { LineChart, ScatterChart } from "./chart.js";
 import { $, bar, css, h, isNum, list, rec, setText, str } from "./dom.js";
-import { amount, dateTime, F1, F2, int, pct, score3, usd } from "./format.js";
+import { amount, dateTime, F1, F2, int, pct, score3, short, usd } from "./format.js";
 import { load } from "./layout.js";
 import { saveCsv, SortedTable } from "./tables.js";
 import { pathPart } from "./url.js";
@@ -14,6 +14,8 @@ const DOMAINS_SHOWN = 60;
 const ARMS_SHOWN = 12;
 const CURVES = 7;
 const LABELS_MAX = 24;
+/** Less than this is what rounding leaves where all orders came out the same. */
+const SD_LEAST = 0.005;
 const KINDS = { replayed: "replayed", published: "published decisions", reference: "reference: knows the outcomes" };
 /** It takes the best answer of each task, so that its curve is zero and its point is out of reach. */
 const ORACLE = "oracle";
@@ -26,8 +28,6 @@ load(async (signal) => {
     return show(rec(await getJson(`/v1/reports/${encodeURIComponent(name)}`, signal)));
   } catch (e) {
     if (!(e instanceof HttpError && e.status === 404)) throw e;
-    $("content").hidden = true;
-    $("empty").hidden = false;
     setText($("empty-text"), e.message);
     return "empty";
   }
@@ -40,10 +40,12 @@ function show(d) {
   setText($("report-made"), isNum(d.created_ms) ? `made ${dateTime(d.created_ms)}` : "");
   $("contents").hidden = sections.length < 2;
   $("contents").replaceChildren(...sections.map((s, i) => h("a", { href: `#section-${i}` }, str(s.title) || `Section ${i + 1}`)));
-  if (!sections.length) $("content").replaceChildren(h("section", { class: "panel" }, h("p", { class: "muted" }, "This report has no section.")));
-  else $("content").replaceChildren();
+  $("content").replaceChildren();
   sections.forEach(drawSection);
-  return sections.length ? "ready" : "empty";
+  if (sections.length) return "ready";
+  setText($("empty-title"), "This report has no section");
+  setText($("empty-text"), "Nothing was replayed for it.");
+  return "empty";
 }
 
 function drawSection(section, i) {
@@ -62,7 +64,7 @@ function drawSection(section, i) {
 }
 
 function figure(chart, title) {
-  return h("div", { class: "figure" }, h("div", { class: "panel-head" }, h("h3", {}, title), h("div", { class: "chart-tools", id: `${chart}-tools` })),
+  return h("div", { class: "figure" }, h("div", { class: "panel-head" }, h("h3", {}, title), h("div", { class: "tools", id: `${chart}-tools` })),
     h("div", { class: "readout", id: `${chart}-readout` }), h("div", { class: "chart", id: `${chart}-chart` }));
 }
 
@@ -73,7 +75,7 @@ const COLUMNS = [
   { id: "policy", name: "Policy", class: "detail", value: (r) => str(r.policy), cell: (r) => [str(r.policy) || "–", h("span", { class: "cell-sub only-s" }, str(r.kind))] },
   { id: "kind", name: "Kind", class: "opt-s", value: (r) => str(r.kind), cell: (r) => h("span", { title: KINDS[r.kind] || null }, str(r.kind)) },
   { id: "score", name: "Mean score", class: "num", down: true, value: (r) => r.mean_score, cell: (r) => percent2(r.mean_score) },
-  { id: "regret", name: "Regret", class: "num", value: (r) => r.cum_regret, cell: (r) => [amount(r.cum_regret), r.cum_regret_sd > 0 && h("span", { class: "sd" }, ` ± ${amount(r.cum_regret_sd)}`)] },
+  { id: "regret", name: "Regret", class: "num", value: (r) => r.cum_regret, cell: (r) => [amount(r.cum_regret), r.cum_regret_sd >= SD_LEAST && h("span", { class: "sd" }, ` ± ${amount(r.cum_regret_sd)}`)] },
   { id: "cost", name: "Dollars", class: "num", value: (r) => r.total_cost_usd, cell: (r) => usd(r.total_cost_usd) },
   { id: "attempts", name: "Attempts", class: "num opt-s", value: (r) => r.attempts_mean, cell: (r) => (isNum(r.attempts_mean) ? F2.format(r.attempts_mean) : "–") },
   { id: "orders", name: "Orders", class: "num opt-s", down: true, value: (r) => r.seeds, cell: (r) => int(r.seeds) },
@@ -113,22 +115,28 @@ function drawCurves(id, rows) {
   const shown = drawn.slice(0, CURVES), x = [...new Set(shown.flatMap((r) => r.curve.map(([round]) => round)))].sort((a, b) => a - b);
   const left = drawn.length - shown.length;
   const chart = new LineChart(id, { title: `Cumulative regret, mean over the orders${left > 0 ? `; the ${CURVES} lowest of ${drawn.length}` : ""}`, empty: "No policy of this section has a curve." });
-  chart.update({ x, series: shown.map((r, i) => ({ id: r.label, label: r.label, dash: i > 3 ? "6 4" : undefined, values: at(r.curve, x) })) });
+  chart.update({ x, series: shown.map((r, i) => ({ id: r.label, label: r.label, colour: `--s${i}`, dash: i > 3 ? "6 4" : undefined, values: at(r.curve, x) })) });
   if (left > 0) $(`${id}-chart`).after(h("p", { class: "hint" }, `The ${CURVES} curves of the lowest regret are drawn; ${int(left)} more are in the table.`));
 }
 
 // ---------------------------------------------------------------- cost against score
 
+const COST_HINT = "Dollars (logarithmic) against mean score. The dashed line joins those that no other beats in both.";
+
 /** Dollars stand on a logarithmic axis, the points have their names, and a line joins those that none beats in both. */
 class CostChart extends ScatterChart {
   uplotOptions(made) {
     const options = super.uplotOptions(made);
-    options.axes[0].values = (u, v) => v.map((x) => usd(10 ** x));
+    options.axes[0].values = (u, v) => v.map((x) => dollars(10 ** x));
     options.axes[0].splits = (u, n, low, high) => dollarTicks(low, high);
     options.axes[1].values = (u, v) => v.map((x) => `${Math.round(x * 1000) / 10}%`);
     options.scales.x.range = (u, low, high) => (isNum(low) && isNum(high) ? [low - 0.12, high + 0.25] : [0, 1]);
     options.hooks.draw.unshift((u) => this.front(u), (u) => this.names(u));
     return options;
+  }
+  showValues() {
+    super.showValues();
+    setText($(`${this.name}-at`), this.picked < 0 ? COST_HINT : this.data.label(this.picked));
   }
   px(u, i) { return [u.valToPos(this.data.x[i], "x", true), u.valToPos(this.data.y[i], "y", true)]; }
   front(u) {
@@ -151,6 +159,7 @@ class CostChart extends ScatterChart {
     ctx.save();
     ctx.font = `${11 * scale}px system-ui, sans-serif`;
     ctx.fillStyle = css("--text");
+    ctx.textAlign = "left";
     ctx.textBaseline = "middle";
     for (const i of [...this.data.front, ...this.order].slice(0, 200)) {
       if (taken.length >= LABELS_MAX) break;
@@ -166,9 +175,11 @@ class CostChart extends ScatterChart {
   }
 }
 
-/** 1, 2 and 5 times powers of ten in a range of their logarithms; only the powers where there are many. */
+const dollars = (x) => (x >= 0.01 ? `$${short(x)}` : usd(x));
+
+/** Round sums in a range of their logarithms: the wider the range, the fewer to a power of ten. */
 function dollarTicks(low, high) {
-  const digits = high - low > 3 ? [1] : [1, 2, 5], ticks = [];
+  const digits = high - low > 3 ? [1] : high - low > 0.9 ? [1, 2, 5] : [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8], ticks = [];
   for (let power = Math.floor(low); power <= high; power += 1) for (const digit of digits) ticks.push(power + Math.log10(digit));
   return ticks.filter((t) => t >= low && t <= high);
 }
@@ -178,24 +189,24 @@ function drawCosts(id, rows) {
   const groups = [...new Set(points.map(({ r }) => str(r.kind) || "other"))], front = [];
   const able = points.map((p, i) => ({ ...p, i })).filter(({ r }) => r.policy !== ORACLE).sort((a, b) => a.r.total_cost_usd - b.r.total_cost_usd || b.r.mean_score - a.r.mean_score);
   for (const p of able) if (!front.length || p.r.mean_score > points[front[front.length - 1]].r.mean_score) front.push(p.i);
+  $(`${id}-chart`).after(h("p", { class: "hint", id: `${id}-at` }, COST_HINT));
   const chart = new CostChart(id, { title: "Cost against score", empty: "No policy of this section has a cost." });
   chart.update({
     x: points.map(({ r }) => Math.log10(r.total_cost_usd)), y: points.map(({ r }) => r.mean_score), group: points.map(({ r }) => groups.indexOf(str(r.kind) || "other")), groups, front,
     names: points.map((p) => p.name), label: (i) => `${points[i].name}: ${percent2(points[i].r.mean_score)}, ${usd(points[i].r.total_cost_usd)}, regret ${amount(points[i].r.cum_regret)}`,
   });
-  $(`${id}-chart`).after(h("p", { class: "hint" }, "Dollars (logarithmic) against mean score. The dashed line joins those that no other beats in both."));
 }
 
 // ---------------------------------------------------------------- shares
 
 function drawShares(id, rows) {
-  const able = rows.filter((r) => Object.keys(rec(r.domains)).length);
+  const able = rows.filter((r) => Object.keys(rec(r.domains)).length).sort((a, b) => (a.kind === "reference") - (b.kind === "reference") || a.cum_regret - b.cum_regret);
   if (!able.length) return;
   const pick = h("select", { id: `${id}-policy` }, able.map((r, i) => h("option", { value: i }, `${label(r, i, able)} (${str(r.kind)})`)));
   const table = h("table", { class: "matrix", id: `${id}-share-table` }, h("caption", {}, "Share of each domain's rounds whose answer came from the arm."), h("thead"), h("tbody"));
   const fill = () => fillShares(table, able[Number(pick.value)]);
   pick.addEventListener("change", fill);
-  $(`${id}-shares`).append(h("div", { class: "panel-head" }, h("h3", { id: `${id}-shares-title` }, "Who did the work"), h("div", { class: "panel-tools" }, h("label", { for: `${id}-policy` }, "Policy"), pick)),
+  $(`${id}-shares`).append(h("div", { class: "panel-head" }, h("h3", { id: `${id}-shares-title` }, "Who did the work"), h("div", { class: "tools" }, h("label", { for: `${id}-policy` }, "Policy"), pick)),
     h("div", { class: "scroll inner", tabindex: 0, role: "region", "aria-labelledby": `${id}-shares-title` }, table));
   fill();
 }

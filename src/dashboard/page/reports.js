@@ -26,8 +26,6 @@ const table = new SortedTable($("reports"), { columns: COLUMNS, by: "made" });
 
 load(async (signal) => {
   const reports = list(await getJson("/v1/reports", signal)).map(rec);
-  $("empty").hidden = reports.length > 0;
-  $("content").hidden = !reports.length;
   table.update(reports);
   return reports.length ? "ready" : "empty";
 });

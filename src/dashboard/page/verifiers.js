@@ -3,7 +3,7 @@
 import { getJson, send } from "./api.js";
 import { ask } from "./dialog.js";
 import { h, isNum, list, rec, str } from "./dom.js";
-import { F1, F2, bytes, dateTime, int, pct, plural, score3, us } from "./format.js";
+import { bytes, dayTime, int, pct, plural, score3, us } from "./format.js";
 
 /** The set of all domains without one of their own. */
 const ALL = "*";
@@ -13,6 +13,7 @@ const WEIGHT_MAX = 1000;
 const ENDS = "Verifications under way end on the module that they began with; answers after the change are judged by the new state. The change is durable.";
 
 const share = (part, whole) => (isNum(part) && isNum(whole) && whole > 0 ? part / whole : null);
+const micros = (x) => (isNum(x) && x < 1000 ? `${int(Math.round(x))} µs` : us(x));
 const number = (x) => (!isNum(x) ? "–" : Math.abs(x) >= 1e6 ? int(Math.round(x)) : String(x));
 
 /** A verifier with its figures and buttons. `change` has the four changes as functions of the verifier. */
@@ -46,10 +47,10 @@ function facts(v, recent) {
     ["Mean score", score3(v.score_mean), `${int(v.runs)} runs`],
     ["Errors", bad(v.errors), `${bad(recent.errors)} lately`],
     ["Over its limits", bad(v.limits), `${bad(recent.limits)} lately`],
-    ["Time, half within", us(recent.duration_us_p50), `95% within ${us(recent.duration_us_p95)}`],
-    ["Fuel a run", isNum(recent.fuel_mean) ? (recent.fuel_mean >= 1e6 ? `${F2.format(recent.fuel_mean / 1e6)} M` : recent.fuel_mean >= 1e3 ? `${F1.format(recent.fuel_mean / 1e3)} k` : int(recent.fuel_mean)) : "–", "instructions"],
+    ["Time, half within", micros(recent.duration_us_p50), `95% within ${micros(recent.duration_us_p95)}`],
+    ["Fuel a run", isNum(recent.fuel_mean) ? int(Math.round(recent.fuel_mean)) : "–", "instructions"],
     ["Not applicable", int(v.not_applicable), isNum(v.invalid_task) && v.invalid_task > 0 ? `${int(v.invalid_task)} tasks not valid` : null],
-    ["Module", str(v.sha256) ? h("code", { title: str(v.sha256) }, `${str(v.sha256).slice(0, 12)}…`) : "–", v.installed_at_ms > 0 ? `since ${dateTime(v.installed_at_ms)}` : "as configured"],
+    ["Module", str(v.sha256) ? h("code", { title: str(v.sha256) }, `${str(v.sha256).slice(0, 12)}…`) : "–", v.installed_at_ms > 0 ? `since ${dayTime(v.installed_at_ms)}` : "as configured"],
   ];
 }
 
@@ -156,14 +157,14 @@ export class Changes {
 function versionWords(x) {
   const from = rec(x.origin).rolled_back ? `rolled back to ${int(rec(x.origin.rolled_back).to)}` : str(x.origin);
   const component = rec(x.component), module = component.first_party ? `Pointsman's ${str(component.first_party)}` : `module ${str(x.sha256).slice(0, 8)}`;
-  return `${from}${x.at_ms > 0 ? ` ${dateTime(x.at_ms)}` : ""}, weight ${number(x.weight)}${x.gate === true ? ", gate" : ""}, ${module}`;
+  return `${from}${x.at_ms > 0 ? ` ${dayTime(x.at_ms)}` : ""}, weight ${number(x.weight)}${x.gate === true ? ", gate" : ""}, ${module}`;
 }
 
 /** What came of a change, by the verifier as it is now. */
 function outcome(report, before) {
   const r = rec(report), name = str(r.name);
   if (before && isNum(r.version) && r.version === before.version) return `${name} was so already: nothing had to be changed.`;
-  return `${name} is at version ${int(r.version)} now: weight ${number(r.weight)}${r.gate === true ? ", gate" : ", no gate"}, module ${str(r.sha256).slice(0, 12)}….`;
+  return `${name} is at version ${int(r.version)} now: weight ${number(r.weight)}${r.gate === true ? ", gate" : ", no gate"}, module ${str(r.sha256).slice(0, 12)}.`;
 }
 
 function weightFields(v) {
