@@ -24,13 +24,13 @@ function digest(domain, total) {
 }
 
 const COLUMNS = [
-  { id: "domain", name: "Domain", value: (d) => d.name, cell: (d) => [h("a", { href: pageLink("domains", d.name), "data-key": `domain ${d.name}` }, d.name), h("span", { class: "cell-sub only-s" }, `regret ${amount(d.regret)}, ${usd(d.cost)}`)] },
+  { id: "domain", name: "Domain", value: (d) => d.name, cell: (d) => [h("a", { href: pageLink("domains", d.name), "data-key": `domain ${d.name}` }, d.name), h("span", { class: "cell-sub only-s" }, `${d.busiest ? `mostly ${d.busiest}; ` : ""}regret ${amount(d.regret)}, ${usd(d.cost)}`)] },
   { id: "rounds", name: "Rounds", class: "num", down: true, value: (d) => d.rounds, cell: (d) => int(d.rounds) },
   { id: "share", name: "Share of rounds", class: "cell opt-s", down: true, value: (d) => d.share, cell: (d) => [pct(d.share), bar(d.share)] },
   { id: "score", name: "Score", class: "num", down: true, value: (d) => d.score, cell: (d) => score(d.score) },
   { id: "regret", name: "Regret", class: "num opt-s", down: true, value: (d) => d.regret, cell: (d) => amount(d.regret) },
   { id: "cost", name: "Dollars", class: "num opt-s", down: true, value: (d) => d.cost, cell: (d) => usd(d.cost) },
-  { id: "busiest", name: "Busiest arm", class: "detail", value: (d) => d.busiest, cell: (d) => (d.busiest || isNum(d.busiestShare) ? [d.busiest, h("span", { class: "cell-sub" }, `${pct(d.busiestShare)} lately`)] : "–") },
+  { id: "busiest", name: "Busiest arm", class: "detail opt-s", value: (d) => d.busiest, cell: (d) => (d.busiest || isNum(d.busiestShare) ? [d.busiest, h("span", { class: "cell-sub" }, `${pct(d.busiestShare)} lately`)] : "–") },
   { id: "best", name: "Best arm", class: "detail opt-s", value: (d) => d.best, cell: (d) => d.best || h("span", { class: "none" }, "not known") },
 ];
 

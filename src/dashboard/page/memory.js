@@ -50,7 +50,7 @@ const snapshotTable = new SortedTable($("snapshots"), {
 load(async (signal) => {
   const stats = rec(await getJson("/v1/memory", signal));
   drawStats(stats);
-  const none = !(stats.count > 0);
+  const none = stats.count === 0;
   readSnapshots();
   if (none) return "empty";
   readMap();
@@ -164,7 +164,7 @@ const COLOURS = {
     of: (p) => (!isNum(p.score) ? "not scored" : `score ${SCORES[p.score <= 0 ? 0 : p.score >= 1 ? 5 : Math.min(4, Math.floor(p.score * 4) + 1)]}`),
     order: SCORES.map((s) => `score ${s}`), ramp: ["--s5", "--s0"],
   },
-  age: { of: (p) => (isNum(p.at) ? AGES.find(([, ms]) => Date.now() - p.at <= ms)[0] : "age not known"), order: AGES.map(([name]) => name), ramp: ["--accent", "--line-strong"] },
+  age: { of: (p) => (isNum(p.at) ? AGES.find(([, ms]) => Date.now() - p.at <= ms)[0] : "age not known"), order: AGES.map(([name]) => name), ramp: ["--s0", "--s1"] },
 };
 const colouring = () => COLOURS[query("colour")] || COLOURS[""];
 

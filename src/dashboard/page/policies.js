@@ -188,7 +188,7 @@ function drawChanges(changes) {
     return [c.role === "champion" ? `${what} decides` : c.role === "shadow" ? `${what} is on trial` : `${str(c.role)}: ${what}`, why];
   };
   const items = shown.map((c) => { const [what, why] = words(c); return h("li", {}, what, h("span", { class: "muted" }, ` (${why})`)); });
-  if (changes.length > shown.length) items.push(h("li", { class: "muted" }, `${plural(changes.length - shown.length, "older change", "older changes")}`));
-  if (!items.length) items.push(h("li", { class: "muted" }, "None yet: the policy of the configuration decides since the start."));
+  if (changes.length > shown.length) items.push(h("li", { class: "muted plain" }, `${plural(changes.length - shown.length, "older change", "older changes")}`));
+  if (!items.length) items.push(h("li", { class: "muted plain" }, "None yet: the policy of the configuration decides since the start."));
   $("changes").replaceChildren(...items);
 }

@@ -72,11 +72,11 @@ function figure(chart, title) {
 
 const percent2 = (x) => (isNum(x) ? `${F2.format(x * 100)}%` : "–");
 const COLUMNS = [
-  { id: "policy", name: "Policy", class: "detail", value: (r) => str(r.policy), cell: (r) => [str(r.policy) || "–", h("span", { class: "cell-sub only-s" }, str(r.kind))] },
+  { id: "policy", name: "Policy", class: "detail", value: (r) => str(r.policy), cell: (r) => [str(r.policy) || "–", h("span", { class: "cell-sub only-s" }, `${str(r.kind)}, ${usd(r.total_cost_usd)}`)] },
   { id: "kind", name: "Kind", class: "opt-s", value: (r) => str(r.kind), cell: (r) => h("span", { title: KINDS[r.kind] || null }, str(r.kind)) },
   { id: "score", name: "Mean score", class: "num", down: true, value: (r) => r.mean_score, cell: (r) => percent2(r.mean_score) },
   { id: "regret", name: "Regret", class: "num", value: (r) => r.cum_regret, cell: (r) => [amount(r.cum_regret), r.cum_regret_sd >= SD_LEAST && h("span", { class: "sd" }, ` ± ${amount(r.cum_regret_sd)}`)] },
-  { id: "cost", name: "Dollars", class: "num", value: (r) => r.total_cost_usd, cell: (r) => usd(r.total_cost_usd) },
+  { id: "cost", name: "Dollars", class: "num opt-s", value: (r) => r.total_cost_usd, cell: (r) => usd(r.total_cost_usd) },
   { id: "attempts", name: "Attempts", class: "num opt-s", value: (r) => r.attempts_mean, cell: (r) => (isNum(r.attempts_mean) ? F2.format(r.attempts_mean) : "–") },
   { id: "orders", name: "Orders", class: "num opt-s", down: true, value: (r) => r.seeds, cell: (r) => int(r.seeds) },
   { id: "seconds", name: "Seconds", class: "num opt-s", down: true, value: (r) => r.seconds, cell: (r) => (r.seconds > 0 ? F1.format(r.seconds) : "–") },
@@ -207,7 +207,7 @@ function drawShares(id, rows) {
   const fill = () => fillShares(table, able[Number(pick.value)]);
   pick.addEventListener("change", fill);
   $(`${id}-shares`).append(h("div", { class: "panel-head" }, h("h3", { id: `${id}-shares-title` }, "Who did the work"), h("div", { class: "tools" }, h("label", { for: `${id}-policy` }, "Policy"), pick)),
-    h("div", { class: "scroll inner", tabindex: 0, role: "region", "aria-labelledby": `${id}-shares-title` }, table));
+    h("div", { class: "scroll inner", tabindex: 0, role: "group", "aria-labelledby": `${id}-shares-title` }, table));
   fill();
 }
 
