@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::served::{output, pointsman};
 
 /// A table of RouterBench's kind, with a list of prices beside it.
-fn written(folder: &Path, score: &str) {
+pub fn written(folder: &Path, score: &str) {
     let table = format!(
         "sample_id,prompt,eval_name,a,b,a|total_cost,b|total_cost\n\
          mmlu-law.val.1,Which?,mmlu-law,1.0,0.5,0.0002,0.002\n\

@@ -16,6 +16,7 @@ mod durability;
 mod encrypted;
 mod faults;
 mod hostile;
+mod insight;
 mod journal_cli;
 mod keys;
 mod kills;

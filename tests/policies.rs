@@ -158,7 +158,7 @@ async fn the_state_after_a_restart_is_the_same_bit_for_bit_with_and_without_its_
         "",
         "{}",
         &stored[..stored.len() / 2],
-        &stored.replace("\"format\":3", "\"format\":9"),
+        &stored.replace("\"format\":4", "\"format\":9"),
         &stored.replacen("0.5", "0.6", 1),
     ] {
         fs::write(&checkpoint, damaged).unwrap();
@@ -190,7 +190,7 @@ async fn a_poisoned_row_quarantines_one_arm_and_the_service_goes_on() {
     assert_eq!(state["known"]["standings"]["totals"][0]["arm"], "bad");
     state["known"]["standings"]["totals"][0]["numbers"][1] = Value::Null;
     let state = state.to_string();
-    let header = json!({"format": 3, "digest": blake3::hash(state.as_bytes()).to_hex().as_str()});
+    let header = json!({"format": 4, "digest": blake3::hash(state.as_bytes()).to_hex().as_str()});
     fs::write(&checkpoint, format!("{header}\n{state}\n")).unwrap();
 
     let served = Served::in_folder(CONFIG, folder.path());

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::served::{CONFIG, Served, ndjson, sum};
+use crate::{
+    insight::Watched,
+    served::{CONFIG, Served, ndjson, sum},
+};
 
 #[tokio::test]
 async fn a_task_goes_through_the_whole_loop() {
@@ -125,15 +128,9 @@ async fn a_request_can_name_its_arms_and_its_reward() {
 #[tokio::test]
 async fn finished_rounds_are_seen_live() {
     let served = Served::new(CONFIG);
-    let mut events = reqwest::get(format!("{}/v1/events", served.url)).await.unwrap();
+    let mut events = Watched::new(&served, None).await;
     served.post("/v1/tasks", &sum(7, 8)).await;
-    let mut seen = String::new();
-    while !seen.contains("\n\n") {
-        seen.push_str(std::str::from_utf8(&events.chunk().await.unwrap().unwrap()).unwrap());
-    }
-    let data = seen.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
-    let round: Value = serde_json::from_str(data).unwrap();
-    assert!(seen.contains("event: round"));
+    let (_, round) = events.next("round").await;
     assert_eq!((&round["prompt_head"], &round["domain"]), (&json!("What is 7 plus 8?"), &json!("math")));
 }
 
@@ -149,7 +146,7 @@ async fn operators_tools_and_browsers_find_their_pages() {
         assert!(metrics.contains(name), "{name} in {metrics}");
     }
     for path in
-        ["/dashboard", "/dashboard/app.js", "/dashboard/style.css", "/dashboard/uplot.js", "/dashboard/uplot.css"]
+        ["/dashboard", "/dashboard/domains/math", "/dashboard/static/overview.js", "/dashboard/static/style.css"]
     {
         let response = reqwest::get(format!("{}{path}", served.url)).await.unwrap();
         assert_eq!(response.status(), 200, "{path}");

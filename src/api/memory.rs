@@ -1,6 +1,9 @@
 //! `/v1/memory`: what memory holds, and its snapshots.
 
-use std::io::{self, ErrorKind};
+use std::{
+    io::{self, ErrorKind},
+    sync::Arc,
+};
 
 use axum::{
     Json,
@@ -27,7 +30,7 @@ use super::{
 };
 use crate::{
     round::{ArmId, Domain, Invalid},
-    router::{Filter, Listed, MIN_SIMILARITY, MemoryRecord, MemoryStats, RECALL_K, Snapshot, SnapshotError},
+    router::{Filter, Listed, MIN_SIMILARITY, MemoryMap, MemoryRecord, MemoryStats, RECALL_K, Snapshot, SnapshotError},
 };
 
 /// The most entries that one search returns.
@@ -38,6 +41,7 @@ const SNAPSHOT_BYTES_MAX: u64 = 8 << 30;
 const CHUNK: usize = 1 << 16;
 
 problems!(ReadProblems: shared::CLIENT, shared::ADMIN, shared::MEMORY);
+problems!(MapProblems: shared::CLIENT, shared::ADMIN, shared::MEMORY, shared::PLACE);
 problems!(SearchProblems: shared::CLIENT, shared::ADMIN, shared::MEMORY, shared::PLACE, &["overloaded"]);
 problems!(EntryProblems: shared::CLIENT, shared::ADMIN, shared::MEMORY, shared::PLACE, &["unknown-entry"]);
 problems!(CreateProblems: shared::CLIENT, shared::ADMIN, shared::MEMORY, shared::BODY, &["admin-key-needed", "snapshot-exists"]);
@@ -99,6 +103,40 @@ pub(super) async fn search(
         return Err(Invalid::new("min_similarity", "must be from -1 to 1").into());
     }
     Ok(Json(state.router.memory_search(&text, k, min_similarity, Filter { domain, arm }).await?))
+}
+
+/// How many points a map has unless it is said.
+const MAP_POINTS: u64 = 2_000;
+/// The most points that a map has.
+const MAP_POINTS_MAX: u64 = 5_000;
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct MapSize {
+    /// The most points; 2,000 when absent.
+    #[param(minimum = 1, maximum = 5000)]
+    points: Option<u64>,
+}
+
+/// A map of memory: entries along the two directions in which their embeddings vary most. It is drawn anew every 30 seconds at most.
+#[utoipa::path(
+    get,
+    path = "/v1/memory/map",
+    operation_id = "memory_map",
+    tag = "memory",
+    params(MapSize),
+    responses((status = 200, description = "Points, column by column", body = MemoryMap), MapProblems)
+)]
+pub(super) async fn map(
+    State(state): State<ApiState>,
+    Parameters(MapSize { points }): Parameters<MapSize>,
+) -> Result<Json<Arc<MemoryMap>>, Problem> {
+    let points = points.unwrap_or(MAP_POINTS);
+    if !(1..=MAP_POINTS_MAX).contains(&points) {
+        return Err(Invalid::new("points", format!("must be from 1 to {MAP_POINTS_MAX}")).into());
+    }
+    Ok(Json(state.router.memory_map(points).await?))
 }
 
 /// One entry of memory.

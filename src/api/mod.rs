@@ -9,6 +9,7 @@ mod caller;
 mod chat;
 mod decisions;
 mod events;
+mod feed;
 mod feedback;
 mod keys;
 mod memory;
@@ -17,9 +18,11 @@ mod observe;
 mod openapi;
 mod ops;
 mod origin;
+mod overview;
 mod policies;
 mod problem;
 mod regret;
+mod reports;
 mod request;
 mod server;
 mod stream;
@@ -52,13 +55,16 @@ use utoipa_axum::{
 
 use crate::{
     dashboard,
+    replay::saved::Reports,
     router::{COMPONENT_BYTES_MAX, Router},
     webhooks::Webhooks,
 };
 
 pub use admin::AdminKey;
 pub use caller::Caller;
+pub use feed::Feed;
 pub use keys::{KeyReport, KeyStatus};
+pub use overview::Pulse;
 pub use problem::Problem;
 pub use server::{Serving, TlsFiles, serve};
 
@@ -101,12 +107,22 @@ pub struct ApiState {
     pub webhooks: Arc<Webhooks>,
     /// Renders the metrics, where a recorder is installed.
     pub metrics: Option<PrometheusHandle>,
+    /// Replays that were saved for the page.
+    pub reports: Reports,
+    /// What live pages are told.
+    pub feed: Arc<Feed>,
     /// Set by a run of known length.
     pub progress: Arc<ArcSwapOption<Progress>>,
     /// Cancelled when the server stops, so that live event streams end.
     pub stopping: CancellationToken,
     /// When the server started.
     pub started: Instant,
+}
+
+impl ApiState {
+    fn pulse(&self) -> Pulse {
+        Pulse { progress: Arc::clone(&self.progress), started: self.started }
+    }
 }
 
 /// All routes.
@@ -156,9 +172,15 @@ fn client_routes(body_bytes_max: usize) -> OpenApiRouter<ApiState> {
         .routes(routes!(feedback::give_many))
         .routes(routes!(decisions::explain))
         .routes(routes!(regret::report))
+        .routes(routes!(overview::overview))
+        .routes(routes!(overview::history))
+        .routes(routes!(overview::domain))
         .routes(routes!(events::watch))
         .routes(routes!(memory::stats))
         .routes(routes!(memory::search))
+        .routes(routes!(memory::map))
+        .routes(routes!(reports::list))
+        .routes(routes!(reports::read))
         .routes(routes!(memory::entry))
         .routes(routes!(ops::healthz))
         .routes(routes!(ops::readyz))

@@ -16,6 +16,7 @@ use utoipa::{
 
 use crate::{
     access::AccessError,
+    replay::saved::SavedError,
     round::{Invalid, MaskReason, Masked},
     router::{
         CatalogueError, ComponentError, EmbeddingError, JournalError, MemoryError, RegistryError, RouterError,
@@ -370,6 +371,25 @@ impl From<SnapshotError> for Problem {
                 storage_full("The disk is full", detail)
             }
             SnapshotError::Io { .. } => Problem::internal(&detail),
+        }
+    }
+}
+
+impl From<SavedError> for Problem {
+    fn from(error: SavedError) -> Self {
+        let detail = error.to_string();
+        let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
+        match error {
+            SavedError::Name(_) => {
+                Self::new(unprocessable, "invalid-request", "A field is not valid", detail).with("field", "name")
+            }
+            SavedError::Unknown(_) => {
+                Self::new(StatusCode::NOT_FOUND, "unknown-report", "There is no such report", detail)
+            }
+            SavedError::Damaged { .. } => {
+                Self::new(unprocessable, "damaged-report", "The report cannot be read", detail)
+            }
+            SavedError::Io { .. } => Problem::internal(&detail),
         }
     }
 }

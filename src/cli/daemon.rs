@@ -10,9 +10,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
-use arc_swap::ArcSwapOption;
 use pointsman::{
-    api::{ApiLimits, ApiState, Serving, routes, serve},
+    api::{ApiLimits, ApiState, Feed, Pulse, Serving, routes, serve},
     arms::Catalogue,
     config::{Config, check_arm},
     context::embedding::{EmbeddingPool, EmbeddingSettings},
@@ -27,7 +26,7 @@ use tokio::{runtime::Handle, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    folders::{DataFolder, Folders},
+    folders::{DataFolder, Folders, reports},
     memory::set_aside,
     models, progress,
     verify::setup,
@@ -101,8 +100,13 @@ impl Daemon {
         data.remove_outdated();
         // Before the first request: all that is finished from here on is told.
         let webhooks = Webhooks::start(config.webhooks.clone(), &data.webhooks(), &router).await?;
+        let (progress, started, stopping) = (Arc::default(), Instant::now(), CancellationToken::new());
+        let pulse = Pulse { progress: Arc::clone(&progress), started };
+        let feed = Feed::start(Arc::clone(&router), pulse, stopping.clone());
         let state = ApiState {
             router,
+            feed: Arc::new(feed),
+            reports: reports(&data.path),
             webhooks: Arc::new(webhooks),
             limits: ApiLimits {
                 body_bytes_max: config.body_bytes_max,
@@ -114,9 +118,9 @@ impl Daemon {
             exposed,
             cors_origins: config.cors_origins.clone().into(),
             metrics: Some(metrics),
-            progress: Arc::new(ArcSwapOption::empty()),
-            stopping: CancellationToken::new(),
-            started: Instant::now(),
+            progress,
+            stopping,
+            started,
         };
         let shutdown = Duration::from_millis(config.shutdown_ms);
         let header_timeout = Duration::from_millis(config.header_timeout_ms);
@@ -145,6 +149,7 @@ impl Daemon {
             tracing::warn!("some requests did not finish in time and were cut off");
             server.abort();
         }
+        state.feed.stop().await;
         // What is finished after this is told at the next start.
         state.webhooks.stop().await;
         let cut_off = state.router.close(shutdown.saturating_sub(began.elapsed())).await;

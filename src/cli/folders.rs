@@ -8,7 +8,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use pointsman::memory::snapshot::SnapshotStore;
+use pointsman::{
+    memory::snapshot::SnapshotStore,
+    replay::saved::{Reports, check},
+};
 
 /// The checkpoint's name in a data folder.
 pub(super) const CHECKPOINT: &str = "checkpoint.json";
@@ -45,6 +48,16 @@ pub(super) struct DataFolder {
     pub path: PathBuf,
     // Held for its lock; a daemon writes its address into it.
     lock: File,
+}
+
+/// Replays that were saved beside a data folder's state.
+pub(super) fn reports(data: &Path) -> Reports {
+    Reports::of(data.join("reports"))
+}
+
+/// Checks a report's name before anything is replayed.
+pub(super) fn report_name(text: &str) -> Result<String, String> {
+    check(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// Whose a data folder is.

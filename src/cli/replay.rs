@@ -18,7 +18,11 @@ use pointsman::{
     round::RewardWeights,
 };
 
-use super::{dataset::ReadArguments, folders::Folders, progress};
+use super::{
+    dataset::ReadArguments,
+    folders::{Folders, report_name},
+    progress,
+};
 use log::{Log, LogArguments};
 
 #[derive(Args)]
@@ -105,6 +109,12 @@ pub(super) struct ReplayArguments {
     /// Write a page with curves and plots; it opens offline.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["journal", "log"])]
     html: Option<PathBuf>,
+    /// Keep what was found under this name, where a daemon's page shows it.
+    #[arg(long, value_name = "NAME", value_parser = report_name, conflicts_with_all = ["journal", "log"])]
+    save: Option<String>,
+    /// The daemon's data folder, for --save [default: the user's].
+    #[arg(long, value_name = "DIR", requires = "save")]
+    data_dir: Option<PathBuf>,
 }
 
 fn weights(text: &str) -> Result<RewardWeights, String> {

@@ -6,6 +6,7 @@
 //! while a slot is overwritten.
 
 mod edge;
+pub mod map;
 mod marker;
 mod payload;
 mod recall;

@@ -105,6 +105,11 @@ impl Gains {
         }
     }
 
+    /// The arm with the highest sum.
+    pub fn best_arm(&self) -> Option<&ArmId> {
+        self.compared().max_by(|a, b| sum(&a.1.sequence).total_cmp(&sum(&b.1.sequence))).map(|(arm, _)| arm)
+    }
+
     /// The highest sum.
     pub fn sum(&self) -> f64 {
         let most = self.compared().map(|(_, gain)| sum(&gain.sequence)).fold(f64::NEG_INFINITY, f64::max);

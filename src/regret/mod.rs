@@ -22,7 +22,8 @@ pub use confidence::{ConfidenceSequence, EmpiricalBernstein, Interval};
 pub use measure::{ALPHA, Bounds, DomainMeasure, Kind, Measure, Target};
 pub use report::{ArmReport, DomainArmReport, DomainReport, RegretReport, SharePoint, VoterWeight};
 pub use series::RegretPoint;
-pub use tracker::{Observed, Tracker};
+pub(crate) use series::Series;
+pub use tracker::{Lost, Observed, Tracker};
 
 #[cfg(test)]
 mod tests;

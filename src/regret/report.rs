@@ -60,6 +60,13 @@ pub struct ArmReport {
     pub cost_usd: f64,
 }
 
+impl ArmReport {
+    /// An arm that did nothing.
+    pub fn idle(arm: &ArmId) -> Self {
+        Self { arm: arm.clone(), rounds: 0, share: 0.0, share_recent: 0.0, score_mean: 0.0, cost_usd: 0.0 }
+    }
+}
+
 /// One domain's work.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 #[schema(as = DomainWork)]
@@ -76,6 +83,13 @@ pub struct DomainReport {
     pub arms: Vec<DomainArmReport>,
     /// The voters' weights at its last decision.
     pub voters: Vec<VoterWeight>,
+}
+
+impl DomainReport {
+    /// A domain without rounds.
+    pub fn unseen(domain: &Domain) -> Self {
+        Self { domain: domain.clone(), rounds: 0, score_mean: 0.0, cum_regret: 0.0, arms: vec![], voters: vec![] }
+    }
 }
 
 /// One arm's work in one domain.

@@ -17,25 +17,36 @@ pub struct RegretPoint {
     pub best_fixed: Option<f64>,
 }
 
-/// Keeps at most 512 points, evenly spread, and always the newest.
+/// Keeps so many points at most, evenly spread, and always the newest.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Series<T> {
+pub(crate) struct Series<T> {
     points: Vec<T>,
     stride: u64,
     newest: Option<T>,
+    #[serde(default = "points_max")]
+    points_max: usize,
+}
+
+fn points_max() -> usize {
+    POINTS_MAX
 }
 
 impl<T: Clone> Series<T> {
     pub(super) fn new() -> Self {
-        Self { points: Vec::new(), stride: 1, newest: None }
+        Self::of(POINTS_MAX)
+    }
+
+    /// One that keeps at most `points_max` points besides the newest.
+    pub(crate) fn of(points_max: usize) -> Self {
+        Self { points: Vec::new(), stride: 1, newest: None, points_max }
     }
 
     /// Adds the point of `round`, counted from 1.
-    pub(super) fn push(&mut self, round: u64, point: T) {
+    pub(crate) fn push(&mut self, round: u64, point: T) {
         if round.is_multiple_of(self.stride) {
             self.points.push(point);
             self.newest = None;
-            if self.points.len() > POINTS_MAX {
+            if self.points.len() > self.points_max {
                 let mut odd = false;
                 self.points.retain(|_| {
                     odd = !odd;
@@ -48,7 +59,7 @@ impl<T: Clone> Series<T> {
         }
     }
 
-    pub(super) fn points(&self) -> Vec<T> {
+    pub(crate) fn points(&self) -> Vec<T> {
         self.points.iter().cloned().chain(self.newest.clone()).collect()
     }
 }

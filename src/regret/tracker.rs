@@ -72,6 +72,15 @@ struct Work {
     order: u64,
 }
 
+/// What one round's regret added.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lost {
+    /// To the exact sum; 0 where the truth is not known.
+    pub exact: f64,
+    /// To the estimate, by which what was estimated of earlier rounds changes too.
+    pub estimated: f64,
+}
+
 /// Folds verified rounds into the report. Written and read back as JSON it is the same bit for bit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Tracker {
@@ -110,9 +119,10 @@ impl Default for Tracker {
 }
 
 impl Tracker {
-    /// Adds one round.
-    pub fn observe(&mut self, round: &Observed<'_>) {
+    /// Adds one round; returns what its regret added.
+    pub fn observe(&mut self, round: &Observed<'_>) -> Lost {
         self.all_exact &= round.truth.is_some();
+        let exact_before = self.all.exact.cum_regret();
         self.reward_sum += round.reward;
         self.all.observe(round);
         if let Some(coin) = round.coin {
@@ -127,7 +137,8 @@ impl Tracker {
             work.order = self.ordered;
         }
         // The whole's estimate is the sum of the domains' own, since the best arm differs between them.
-        self.estimated_sum += work.estimated.cum_regret() - before;
+        let estimated = work.estimated.cum_regret() - before;
+        self.estimated_sum += estimated;
         let rounds = self.all.sums.rounds;
         self.series.push(rounds, self.point());
         *self.window.entry(round.arm.clone()).or_default() += 1;
@@ -136,6 +147,7 @@ impl Tracker {
                 std::mem::take(&mut self.window).into_iter().map(|(arm, n)| (arm, n as f64 / SHARE_WINDOW as f64));
             self.shares.push(rounds / SHARE_WINDOW, SharePoint { round: rounds, shares: shares.collect() });
         }
+        Lost { exact: self.all.exact.cum_regret() - exact_before, estimated }
     }
 
     fn point(&self) -> RegretPoint {
@@ -158,16 +170,28 @@ impl Tracker {
         self.audits.probe(audited);
     }
 
+    /// The arm of a domain that would have been best for all of its rounds, in hindsight: truly where regret is exact, else as
+    /// it is estimated.
+    pub fn best_fixed(&self, domain: &Domain) -> Option<&ArmId> {
+        let work = self.domains.get(domain)?;
+        if self.all_exact { work.exact.best_arm() } else { work.estimated.best_arm() }
+    }
+
     /// Verified rounds so far.
     pub fn rounds(&self) -> u64 {
         self.all.sums.rounds
+    }
+
+    /// How the headline number is found.
+    pub fn kind(&self) -> Kind {
+        if self.all_exact { Kind::Exact } else { Kind::Estimated }
     }
 
     /// The report as of now.
     pub fn report(&self) -> RegretReport {
         let sums = &self.all.sums;
         RegretReport {
-            kind: if self.all_exact { Kind::Exact } else { Kind::Estimated },
+            kind: self.kind(),
             target: if self.all_exact { Target::BestExpectedPerTask } else { Target::BestFixedPerDomain },
             method: if self.all_exact { EXACT } else { ESTIMATED },
             rounds: sums.rounds,

@@ -12,6 +12,7 @@ pub mod embedding_cache;
 pub mod leak;
 pub mod off_policy;
 pub mod page;
+pub mod saved;
 
 mod dataset;
 mod decisions;

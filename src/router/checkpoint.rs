@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The format that this version reads and writes.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// The state at a place in the journal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -47,6 +47,9 @@ pub(super) struct Known {
     pub standings: Value,
     pub centroids: Value,
     pub tracker: Value,
+    /// Absent in states of before there was one: rounds from then on are in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<Value>,
     /// Absent where no tenant spent anything, as in files of before there were budgets.
     #[serde(default, skip_serializing_if = "Spending::is_empty")]
     pub spending: Spending,

@@ -101,7 +101,7 @@ async fn base(
         at: up_to,
         at_ms,
         closed_up_to: 0,
-        known: state.snapshot(0).known(&state.tracker()),
+        known: state.snapshot(0).known(&state.shown()),
         others: others.iter().map(|other| PolicyState::of(&other.snapshot())).collect(),
     };
     let text = checkpoint.text().map_err(|error| RouterError::Internal(error.to_string()))?;

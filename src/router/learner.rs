@@ -17,6 +17,7 @@ use arc_swap::ArcSwap;
 use tokio::{runtime::Handle, sync::mpsc};
 
 use super::{
+    announced::announced,
     audit::Book,
     cards::Acting,
     checkpoint::{Checkpoint, Keeper},
@@ -31,13 +32,10 @@ use crate::{
     action::policy::Standings,
     context::domain::Centroids,
     journal::{Committed, Decided, Event, Journal, PolicyChange, PolicyOrigin, PolicyRole},
-    regret::Tracker,
     round::{Feedback, Outcome, OutcomeStatus, VerdictStatus},
-    telemetry::{Events, Metric, RoundEvent, Stage, observe_stage},
+    telemetry::{Events, Metric, Stage, observe_stage},
 };
 
-/// How much of a prompt an event shows.
-const PROMPT_HEAD_CHARS: usize = 120;
 /// Rounds learnt between two checkpoints, at least, and the time.
 const CHECKPOINT_EVERY: (u64, Duration) = (2_000, Duration::from_secs(5));
 /// Events folded before what they taught decides, at most.
@@ -68,13 +66,6 @@ pub struct PolicySnapshot {
     pub(super) spending: Arc<Spending>,
     /// What probes spent, and which are under way.
     pub(super) audits: Arc<Book>,
-}
-
-impl PolicySnapshot {
-    /// A hash of all that was learnt.
-    pub(super) fn state_hash(&self, tracker: &Tracker) -> String {
-        self.known(tracker).hash()
-    }
 }
 
 /// The state that rounds are folded into, and whom it concerns.
@@ -157,7 +148,7 @@ impl Learner {
                 } else if is_unscored(feedback) {
                     self.fold(&Folded::Unscored { at: seq, feedback });
                 }
-                self.announce(&decided, outcome, feedback, at_ms);
+                self.announce((seq, at_ms), &decided, outcome, feedback);
             }
         }
         (self.state.at, self.state.at_ms) = (seq, at_ms);
@@ -217,13 +208,13 @@ impl Learner {
         if self.state.at == 0 {
             return;
         }
-        let (snapshot, tracker) = (self.state.snapshot(self.changes), self.state.tracker());
+        let (snapshot, shown) = (self.state.snapshot(self.changes), self.state.shown());
         let closed_up_to = self.closed_up_to.load(Ordering::Relaxed);
         kept.keeper.keep(&self.checkpoint, move || Checkpoint {
             closed_up_to,
             at: snapshot.at,
             at_ms: snapshot.at_ms,
-            known: snapshot.known(&tracker),
+            known: snapshot.known(&shown),
             others: vec![],
         });
     }
@@ -233,8 +224,8 @@ impl Learner {
         self.published.store(Arc::new(self.state.snapshot(self.changes)));
     }
 
-    fn announce(&self, decided: &Decided, outcome: Option<&Outcome>, feedback: &Feedback, at_ms: i64) {
-        let Decided { task, decision, .. } = decided;
+    fn announce(&self, place: (i64, i64), decided: &Decided, outcome: Option<&Outcome>, feedback: &Feedback) {
+        let decision = &decided.decision;
         let status = outcome.map_or(OutcomeStatus::Done, |outcome| outcome.status);
         let label = match status {
             OutcomeStatus::Done => "done",
@@ -257,22 +248,8 @@ impl Learner {
             let verifier = verdict.verifier.clone();
             metrics::counter!(Metric::Verdicts.name(), "verifier" => verifier, "status" => status).increment(1);
         }
-        self.events.send(RoundEvent {
-            round: self.state.learnt_rounds,
-            at_ms,
-            decision_id: decision.id,
-            task_id: task.id.clone(),
-            domain: task.domain.clone(),
-            mode: decision.mode,
-            arm: decision.arm.clone(),
-            propensity: decision.propensity,
-            reason: decision.reason,
-            status,
-            score: feedback.score.map(|score| score.get()),
-            reward: feedback.reward,
-            cost_usd: feedback.cost_usd,
-            latency_ms: outcome.map_or(0.0, |outcome| outcome.latency_ms),
-            prompt_head: task.prompt().chars().take(PROMPT_HEAD_CHARS).collect(),
-        });
+        if self.events.are_watched() {
+            self.events.send(announced(place, self.state.learnt_rounds, decided, outcome, feedback));
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::{Router, RouterError, run_blocking};
@@ -10,6 +10,7 @@ use crate::{
     journal::{Appended, Event, Journal, NewEvent, Restored, SnapshotChange, now_ms},
     memory::{
         Filter, Memory, MemoryError,
+        map::{self, Map},
         snapshot::{Listed, Snapshot, SnapshotError, SnapshotStore},
         view::{self, Record, Stats},
     },
@@ -17,6 +18,17 @@ use crate::{
 
 /// How often to look whether the learner has come to a restoration.
 const POLL: Duration = Duration::from_millis(2);
+
+/// How long a map stands although memory has changed.
+const MAP_STANDS: Duration = Duration::from_secs(30);
+
+/// The last map that was drawn.
+pub(super) struct Drawn {
+    points: u64,
+    next_seq: u64,
+    when: Instant,
+    map: Arc<Map>,
+}
 
 /// The event that says that memory's content is a snapshot's from now on; appended before it is.
 pub fn restoration(snapshot: &Snapshot) -> NewEvent {
@@ -44,6 +56,21 @@ impl Router {
     pub async fn memory_stats(&self) -> Result<Stats, RouterError> {
         let shape = self.memory_shape.clone();
         self.with_memory(move |memory| view::stats(memory, &shape)).await
+    }
+
+    /// A map of at most so many entries. Drawing one takes a while, so a map stands for a while too.
+    pub async fn memory_map(&self, points: u64) -> Result<Arc<Map>, RouterError> {
+        let mut drawn = self.map.lock().await;
+        let next_seq = self.policy.load().memory_seq;
+        if let Some(Drawn { points: of, next_seq: at, when, map }) = &*drawn
+            && *of == points
+            && (*at == next_seq || when.elapsed() < MAP_STANDS)
+        {
+            return Ok(Arc::clone(map));
+        }
+        let map = Arc::new(self.with_memory(move |memory| map::draw(memory, points, now_ms())).await?);
+        *drawn = Some(Drawn { points, next_seq, when: Instant::now(), map: Arc::clone(&map) });
+        Ok(map)
     }
 
     /// The entries most alike to a text.

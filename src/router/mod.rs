@@ -9,6 +9,7 @@
 //! loop goes on; a failing policy falls back to uniform, recorded and counted; a failing journal acknowledges
 //! nothing.
 
+mod announced;
 mod arms;
 mod audit;
 mod cards;
@@ -29,6 +30,7 @@ mod lesson;
 mod logged;
 mod memory;
 mod open;
+mod overview;
 mod policies;
 mod recollection;
 mod roles;
@@ -56,6 +58,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use audit::{Audits, RunBy};
 use policies::Policies;
 use running::Running;
+use state::{Shown, locked};
 
 use crate::{
     access::{Hold, Keys, Scope, Tenants},
@@ -64,7 +67,7 @@ use crate::{
     feedback::verifier::Registry,
     journal::{Appended, Event, Journal, Keeping, NewEvent, Spent, Stored},
     memory::{Memory, MemoryWriter, Recaller, Shape, snapshot::SnapshotStore},
-    regret::{RegretReport, Tracker},
+    regret::RegretReport,
     round::{
         Audited, DecisionId, Domain, Feedback, IdempotencyKey, Outcome, PolicyRef, RewardWeights, SessionId, Taken,
         Task, TenantId,
@@ -76,9 +79,11 @@ pub use crate::{
     arms::{CatalogueError, worker::WorkerError},
     context::embedding::EmbeddingError,
     feedback::verifier::{COMPONENT_BYTES_MAX, ComponentError, Judgement, RegistryError, SetKey, VerifierReport},
+    history::{HistoryReport, Range},
     journal::{Decided, JournalError, now_ms},
     memory::{
         Filter, Level, MIN_SIMILARITY, MemoryError, RECALL_K,
+        map::Map as MemoryMap,
         snapshot::{Listed, Snapshot, SnapshotError},
         view::{Record as MemoryRecord, Stats as MemoryStats},
     },
@@ -97,6 +102,10 @@ pub use learner::PolicySnapshot;
 pub use logged::logged_rounds;
 pub use memory::{refuse_in_use, restoration};
 pub use open::{ArmMaker, Opened, Resumed, RouterParts, RouterSettings, Trust, fill_memory, learnt_rounds};
+pub use overview::{
+    Alert, AlertKind, ArmBelief, ArmStanding, ArmState, DomainDetail, DomainStanding, MemoryFill, ModeWork, Overview,
+    Recent, Saving, Savings, Severity, VerifierStanding,
+};
 pub use policies::{CardReport, ChangeReport, DomainWeights, PoliciesReport, ShadowReport};
 pub use trial::TrialReport;
 pub use verifiers::{NewComponent, SetReport};
@@ -146,6 +155,8 @@ pub struct Router {
     memory_shape: Shape,
     memory_writer: Arc<MemoryWriter>,
     snapshots: Arc<SnapshotStore>,
+    // The last map of memory; held while one is drawn, so that it is drawn once for all who ask.
+    map: tokio::sync::Mutex<Option<memory::Drawn>>,
     // Lets one restoration of memory at a time wait for its end; held across awaits, by nothing that rounds wait for.
     restoring: tokio::sync::Mutex<()>,
     // Whether the last recall failed, for the log.
@@ -168,8 +179,8 @@ pub struct Router {
     policy: Arc<ArcSwap<PolicySnapshot>>,
     policies: Policies,
     closing: CancellationToken,
-    // Guards the regret read model: the learner adds a round, pages read a report.
-    tracker: Arc<Mutex<Tracker>>,
+    // Guards the read models: the learner adds a round, pages read a report.
+    shown: Arc<Mutex<Shown>>,
     events: Events,
     settings: RouterSettings,
     keys: Keys,
@@ -315,7 +326,7 @@ impl Router {
 
     /// The regret report as of now.
     pub fn regret(&self) -> RegretReport {
-        self.tracker.lock().unwrap_or_else(PoisonError::into_inner).report()
+        locked(&self.shown).tracker.report()
     }
 
     /// The policy that decides now.

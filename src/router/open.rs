@@ -174,7 +174,7 @@ impl Router {
         let (state, poisoned) = resume(&journal, &settings.checkpoint, &roles).await?;
         let closed_up_to = Arc::new(AtomicI64::new(state.closed_up_to));
         let resumed = (state.at > 0).then_some(Resumed { at: state.at, rounds: state.learnt_rounds });
-        let tracker = Arc::clone(&state.tracker);
+        let shown = Arc::clone(&state.shown);
         let events = Events::default();
         let published = Arc::new(ArcSwap::from_pointee(state.snapshot(0)));
         let prepared = Arc::default();
@@ -239,6 +239,7 @@ impl Router {
             recaller,
             memory_writer: writer,
             snapshots,
+            map: tokio::sync::Mutex::default(),
             restoring: tokio::sync::Mutex::default(),
             restorations,
             recall_failing: AtomicBool::new(false),
@@ -260,7 +261,7 @@ impl Router {
             health: Health::default(),
             sessions: Cache::builder().max_capacity(SESSIONS_MAX).time_to_idle(SESSION_IDLE).build(),
             closing: CancellationToken::new(),
-            tracker,
+            shown,
             events,
             settings,
             keys,

@@ -17,7 +17,7 @@ use super::{
     Router, RouterError,
     cards::{Acting, Card, CardSource, Cards},
     run_blocking,
-    state::catch_up,
+    state::{catch_up, locked},
     trial::TrialReport,
 };
 use crate::{
@@ -139,6 +139,8 @@ impl Router {
     /// All policies as of now.
     pub fn policies(&self) -> PoliciesReport {
         let snapshot = self.policy.load();
+        // Copied, since the learner waits for the lock and a hash takes its time.
+        let shown = locked(&self.shown).clone();
         let cards = self.policies.cards.load();
         let card = |(name, card): (&String, &Result<Arc<Card>, String>)| CardReport {
             name: name.clone(),
@@ -160,7 +162,7 @@ impl Router {
         PoliciesReport {
             champion: snapshot.champion.reference(),
             learnt_rounds: snapshot.learnt_rounds,
-            state_hash: snapshot.state_hash(&self.tracker.lock().unwrap_or_else(PoisonError::into_inner)),
+            state_hash: snapshot.known(&shown).hash(),
             shadow: snapshot
                 .shadow
                 .as_ref()

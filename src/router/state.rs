@@ -2,7 +2,7 @@
 //!
 //! The state is a function of the journal alone: live learning, a restart and a fold from zero give the same, bit for bit.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{
     RouterError,
@@ -17,9 +17,10 @@ use crate::{
     access::Spending,
     action::policy::{Action, LearntRound, Standings},
     context::domain::Centroids,
+    history::{History, Lived},
     journal::{Base, Decided, JournalReader},
     regret::{Observed, Tracker},
-    round::{ArmId, Channel, Domain, Feedback},
+    round::{ArmId, Channel, Domain, Feedback, FeedbackSource},
 };
 
 /// The state, folded up to a place in the journal.
@@ -39,8 +40,15 @@ pub(super) struct State {
     pub centroids: Centroids,
     pub spending: Arc<Spending>,
     pub audits: Arc<Book>,
-    // Guards the regret read model: the fold adds a round, pages read a report.
-    pub tracker: Arc<Mutex<Tracker>>,
+    // Guards the read models: the fold adds a round, pages read a report.
+    pub shown: Arc<Mutex<Shown>>,
+}
+
+/// What pages read.
+#[derive(Clone, Default)]
+pub(super) struct Shown {
+    pub tracker: Tracker,
+    pub history: History,
 }
 
 impl State {
@@ -59,7 +67,7 @@ impl State {
             centroids: Centroids::default(),
             spending: Arc::default(),
             audits: Arc::default(),
-            tracker: Arc::default(),
+            shown: Arc::default(),
         }
     }
 
@@ -79,12 +87,14 @@ impl State {
         poisoned.dedup();
         (self.at, self.at_ms, self.closed_up_to, self.standings) = (*at, *at_ms, *closed_up_to, standings);
         self.centroids = serde_json::from_value(known.centroids.clone()).map_err(|error| wrong(&error))?;
-        self.trial = known.trial;
+        self.trial = known.trial.clone();
         self.spending = Arc::new(known.spending.clone());
         self.audits = Arc::new(known.audits.clone());
         (self.learnt_rounds, self.memory_seq) = (known.learnt_rounds, known.memory_seq);
         let tracker = serde_json::from_value(known.tracker.clone()).map_err(|error| wrong(&error))?;
-        *self.tracker.lock().unwrap_or_else(PoisonError::into_inner) = tracker;
+        let history = known.history.clone().map(serde_json::from_value).transpose();
+        let history = history.map_err(|error| wrong(&error))?.unwrap_or_default();
+        *locked(&self.shown) = Shown { tracker, history };
         Ok(poisoned)
     }
 
@@ -103,18 +113,20 @@ impl State {
             Folded::Probed { probe, .. } => Arc::make_mut(&mut self.audits).begin(probe),
             Folded::Audited { audited, at_ms, .. } => {
                 Arc::make_mut(&mut self.audits).end(audited, *at_ms);
-                self.tracker.lock().unwrap_or_else(PoisonError::into_inner).probe(audited);
+                let mut shown = locked(&self.shown);
+                shown.tracker.probe(audited);
+                shown.history.probe(audited, *at_ms);
             }
-            Folded::Abandoned { .. } => self.tracker.lock().unwrap_or_else(PoisonError::into_inner).abandon(),
+            Folded::Abandoned { .. } => locked(&self.shown).tracker.abandon(),
             Folded::Unscored { .. } => self.teach(folded),
-            Folded::Learnt { decided, feedback, .. } => {
+            Folded::Learnt { decided, feedback, at_ms, .. } => {
                 self.teach(folded);
-                self.learn(decided, feedback);
+                self.learn(decided, feedback, *at_ms);
             }
         }
     }
 
-    fn learn(&mut self, decided: &Decided, feedback: &Feedback) {
+    fn learn(&mut self, decided: &Decided, feedback: &Feedback, at_ms: i64) {
         let Some(round) = lesson(decided, feedback) else { return };
         self.standings.learn(&round);
         self.learnt_rounds += 1;
@@ -129,7 +141,7 @@ impl State {
         if observed.domain_similarity.is_none() && task.domain != Domain::unknown() {
             self.centroids.learn(&task.domain, &context.embedding);
         }
-        self.track(decided, &round);
+        self.track(decided, feedback, &round, at_ms);
     }
 
     fn teach(&mut self, folded: &Folded<'_>) {
@@ -139,12 +151,13 @@ impl State {
         }
     }
 
-    fn track(&self, decided: &Decided, round: &LearntRound<'_>) {
+    fn track(&self, decided: &Decided, feedback: &Feedback, round: &LearntRound<'_>, at_ms: i64) {
         let Decided { task, decision, observed, .. } = decided;
         let candidates: Vec<_> = decision.pmf.iter().map(|entry| (entry.arm.clone(), entry.p)).collect();
         let truth = truth(decided);
         let voters: Vec<_> = decision.voters.iter().map(|voter| (voter.policy.clone(), voter.weight)).collect();
-        self.tracker.lock().unwrap_or_else(PoisonError::into_inner).observe(&Observed {
+        let mut shown = locked(&self.shown);
+        let lost = shown.tracker.observe(&Observed {
             decision: decision.id,
             domain: &task.domain,
             arm: &decision.arm,
@@ -157,6 +170,20 @@ impl State {
             truth: truth.as_deref(),
             voters: &voters,
         });
+        shown.history.add(&Lived {
+            at_ms,
+            domain: &task.domain,
+            arm: &decision.arm,
+            mode: decision.mode,
+            failed: feedback.source == FeedbackSource::Failure,
+            score: round.score,
+            reward: round.reward,
+            cost_usd: round.cost_usd,
+            exact_regret: lost.exact,
+            estimated_regret: lost.estimated,
+            voters: &voters,
+            verdicts: &feedback.verdicts,
+        });
     }
 
     /// What decides, as of now. `changes` counts the changes of policies.
@@ -164,7 +191,7 @@ impl State {
         PolicySnapshot {
             champion: self.champion.snapshot(),
             shadow: self.shadow.as_ref().map(Acting::snapshot),
-            trial: self.trial,
+            trial: self.trial.clone(),
             changes,
             at: self.at,
             at_ms: self.at_ms,
@@ -178,29 +205,35 @@ impl State {
     }
 
     /// A copy of what pages read, of the same moment as a snapshot that is taken beside it.
-    pub fn tracker(&self) -> Tracker {
-        self.tracker.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn shown(&self) -> Shown {
+        locked(&self.shown).clone()
     }
 }
 
 impl PolicySnapshot {
     /// All that was learnt, as a checkpoint keeps it.
-    pub(super) fn known(&self, tracker: &Tracker) -> Known {
+    pub(super) fn known(&self, shown: &Shown) -> Known {
         let json = |value: Result<serde_json::Value, serde_json::Error>| value.unwrap_or_default();
         Known {
             champion: PolicyState::of(&self.champion),
             shadow: self.shadow.as_ref().map(PolicyState::of),
             // Without a shadow it tells of a trial that is over.
-            trial: if self.shadow.is_some() { self.trial } else { Trial::default() },
+            trial: if self.shadow.is_some() { self.trial.clone() } else { Trial::default() },
             learnt_rounds: self.learnt_rounds,
             memory_seq: self.memory_seq,
             standings: self.standings.state(),
             centroids: json(serde_json::to_value(&self.centroids)),
-            tracker: json(serde_json::to_value(tracker)),
+            tracker: json(serde_json::to_value(&shown.tracker)),
+            history: Some(json(serde_json::to_value(&shown.history))),
             spending: Spending::clone(&self.spending),
             audits: Book::clone(&self.audits),
         }
     }
+}
+
+/// Locks the read models; a panic in the middle of an addition leaves ones that can still be read.
+pub(super) fn locked(shown: &Mutex<Shown>) -> MutexGuard<'_, Shown> {
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Every candidate's true expected reward, where all workers know theirs.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     journal::Decided,
+    regret::{ALPHA, ConfidenceSequence, Interval},
     round::{Channel, Feedback},
 };
 
@@ -23,16 +24,37 @@ pub struct TrialReport {
     pub shadow_reward: Option<f64>,
     /// How many rounds the estimate is worth.
     pub effective_rounds: f64,
+    /// What the shadow brings more a round than the champion; null while too little is known.
+    pub difference: Option<Difference>,
+}
+
+/// A difference of mean rewards with an interval that holds at every round at once with probability 0.95.
+///
+/// It is the mean of r (w - 1), w as above without normalising, with the asymptotic confidence sequence of `GET /v1/regret`.
+/// How far w is from 1 follows from both policies' probabilities before anything is drawn, and the interval counts with
+/// the larger of that and of what was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, utoipa::ToSchema)]
+#[schema(as = TrialDifference)]
+pub struct Difference {
+    /// The estimate.
+    pub mean: f64,
+    /// The interval's lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
 }
 
 /// The sums behind it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Trial {
     rounds: u64,
     reward_sum: f64,
     weight_sum: f64,
     weight_squares: f64,
     weighted_reward_sum: f64,
+    /// Absent in states of before there was one.
+    #[serde(default)]
+    difference: ConfidenceSequence,
 }
 
 impl Trial {
@@ -50,6 +72,17 @@ impl Trial {
         self.weight_sum += weight;
         self.weight_squares += weight * weight;
         self.weighted_reward_sum += weight * reward;
+        let apart = decision.pmf.iter().zip(&view.pmf).filter(|(entry, _)| entry.p > 0.0);
+        let (squares, fourths) = apart.fold((0.0, 0.0), |(squares, fourths), (entry, q)| {
+            let square = (q / entry.p - 1.0).powi(2);
+            (squares + entry.p * square, fourths + entry.p * square * square)
+        });
+        self.difference.add_expecting(reward * (weight - 1.0), squares, fourths);
+    }
+
+    fn difference(&self) -> Option<Difference> {
+        let Interval { low, high } = self.difference.interval(ALPHA)?;
+        Some(Difference { mean: self.difference.mean()?, low, high })
     }
 
     pub fn report(&self) -> TrialReport {
@@ -58,6 +91,7 @@ impl Trial {
             rounds: self.rounds,
             champion_reward: (self.rounds > 0).then(|| self.reward_sum / self.rounds as f64),
             shadow_reward: judged.then(|| self.weighted_reward_sum / self.weight_sum),
+            difference: self.difference(),
             effective_rounds: if judged { self.weight_sum * self.weight_sum / self.weight_squares } else { 0.0 },
         }
     }

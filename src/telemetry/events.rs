@@ -1,24 +1,19 @@
 //! Finished rounds, broadcast to whoever watches. A watcher that is too slow is told how many it missed; the loop
 //! never waits for it.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-};
-
 use serde::Serialize;
 use tokio::sync::broadcast;
 
 use crate::round::{ArmId, DecisionId, Domain, Mode, OutcomeStatus, Propensity, Reason, TaskId};
 
 /// How many events a slow watcher may lag behind.
-const LAG_MAX: usize = 1_024;
-/// How many events are kept for watchers that come later.
-const RECENT: usize = 30;
+const LAG_MAX: usize = 8_192;
 
 /// One finished round, as shown live.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct RoundEvent {
+    /// The place in the journal of what was said of it: grows from event to event.
+    pub seq: i64,
     /// Verified rounds so far.
     pub round: u64,
     /// When it finished, in milliseconds since 1970.
@@ -51,35 +46,30 @@ pub struct RoundEvent {
     pub prompt_head: String,
 }
 
-/// The broadcast, with the newest events kept for watchers that come later.
+/// The broadcast.
 #[derive(Clone)]
-pub struct Events {
-    live: broadcast::Sender<RoundEvent>,
-    // Guards the newest events: the learner adds one, a new watcher copies them.
-    recent: Arc<Mutex<VecDeque<RoundEvent>>>,
-}
+pub struct Events(broadcast::Sender<RoundEvent>);
 
 impl Default for Events {
     fn default() -> Self {
-        Self { live: broadcast::channel(LAG_MAX).0, recent: Arc::default() }
+        Self(broadcast::channel(LAG_MAX).0)
     }
 }
 
 impl Events {
-    /// Tells all watchers.
-    pub fn send(&self, event: RoundEvent) {
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        if recent.len() == RECENT {
-            recent.pop_front();
-        }
-        recent.push_back(event.clone());
-        // Sent under the lock, so that a new watcher gets each event once; without watchers it is only kept.
-        let _ = self.live.send(event);
+    /// Whether anybody watches.
+    pub fn are_watched(&self) -> bool {
+        self.0.receiver_count() > 0
     }
 
-    /// The newest events, oldest first, and all that come after them.
-    pub fn watch(&self) -> (Vec<RoundEvent>, broadcast::Receiver<RoundEvent>) {
-        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        (recent.iter().cloned().collect(), self.live.subscribe())
+    /// Tells all watchers.
+    pub fn send(&self, event: RoundEvent) {
+        // Without watchers it is told to nobody.
+        let _ = self.0.send(event);
+    }
+
+    /// All events from now on.
+    pub fn watch(&self) -> broadcast::Receiver<RoundEvent> {
+        self.0.subscribe()
     }
 }

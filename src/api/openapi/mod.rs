@@ -23,7 +23,7 @@ use utoipa::{
 
 use super::{
     arms::NewArm,
-    events::Lagged,
+    feed::Lagged,
     problem::Problem,
     stream::{Line, Order},
 };

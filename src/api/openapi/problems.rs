@@ -168,6 +168,8 @@ pub(in crate::api) const TABLE: &[Row] = &[
     ("unsupported-media-type", &[415], "the body says that it is not JSON"),
     ("invalid-request", &[400, 422], "a field is out of its range; `field` names it"),
     ("unknown-arm", &[422], "there is no such arm"),
+    ("unknown-report", &[404], "there is no such report of a replay"),
+    ("damaged-report", &[422], "the report of a replay cannot be read"),
     ("unknown-domain", &[422], "there is no such domain"),
     ("unknown-tenant", &[422], "there is no such tenant"),
     ("invalid-arm", &[422], "the arm cannot be made"),

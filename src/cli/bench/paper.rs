@@ -21,10 +21,10 @@ use pointsman::{
 
 use super::{
     super::{
-        folders::Folders,
+        folders::{Folders, report_name},
         replay::{
             matrix::{Maker, Tasks, one, prepared, references, vectors},
-            output::{Wanted, print},
+            output::{Save, Wanted, print},
             write,
         },
     },
@@ -82,6 +82,12 @@ pub(super) struct PaperArguments {
     /// Write a page with curves and plots; it opens offline.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Keep what was found under this name, where a daemon's page shows it.
+    #[arg(long, value_name = "NAME", value_parser = report_name)]
+    save: Option<String>,
+    /// The daemon's data folder, for --save [default: the user's].
+    #[arg(long, value_name = "DIR", requires = "save")]
+    data_dir: Option<PathBuf>,
 }
 
 /// What all tables share.
@@ -119,7 +125,9 @@ pub(super) async fn run(arguments: &PaperArguments, folders: &Folders) -> Result
     println!("{:.0} s after the embeddings, which took {:.0} s", seconds.as_secs_f64(), embedded.as_secs_f64());
     let reports: Vec<_> = sections.iter().flat_map(|section| &section.rows).collect();
     write(arguments.json.as_deref(), &reports)?;
-    let wanted = Wanted { csv: arguments.csv.as_deref(), html: arguments.html.as_deref() };
+    let data = arguments.data_dir.as_deref().unwrap_or(&folders.data);
+    let save = Save { name: arguments.save.as_deref(), data };
+    let wanted = Wanted { csv: arguments.csv.as_deref(), html: arguments.html.as_deref(), save };
     wanted.write("Agent-as-a-Router's table, re-run", &sections)
 }
 

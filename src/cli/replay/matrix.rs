@@ -24,7 +24,7 @@ use super::{
         folders::Folders,
     },
     ReplayArguments,
-    output::{self, Wanted},
+    output::{self, Save, Wanted},
     progress, write,
 };
 
@@ -113,7 +113,9 @@ pub(super) async fn run(mut arguments: ReplayArguments, folder: &Path, folders: 
     let reports: Vec<_> =
         section.rows.iter().filter(|row| row.kind != Kind::Reference).map(|row| &row.report).collect();
     write(arguments.json.as_deref(), &reports)?;
-    let wanted = Wanted { csv: arguments.csv.as_deref(), html: arguments.html.as_deref() };
+    let data = arguments.data_dir.as_deref().unwrap_or(&folders.data);
+    let save = Save { name: arguments.save.as_deref(), data };
+    let wanted = Wanted { csv: arguments.csv.as_deref(), html: arguments.html.as_deref(), save };
     wanted.write("Pointsman replay", &[section])
 }
 

@@ -4,12 +4,25 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
-use pointsman::replay::page::{Section, render};
+use pointsman::{
+    journal::now_ms,
+    replay::page::{Section, render},
+};
+
+use crate::cli::folders::reports;
 
 /// The files that were asked for.
 pub(in crate::cli) struct Wanted<'a> {
     pub csv: Option<&'a Path>,
     pub html: Option<&'a Path>,
+    pub save: Save<'a>,
+}
+
+/// Where a report is saved for a daemon's page.
+pub(in crate::cli) struct Save<'a> {
+    pub name: Option<&'a str>,
+    /// The daemon's data folder.
+    pub data: &'a Path,
 }
 
 impl Wanted<'_> {
@@ -20,6 +33,10 @@ impl Wanted<'_> {
         if let Some(path) = self.html {
             fs::write(path, render(title, sections)?).with_context(|| format!("cannot write {}", path.display()))?;
             eprintln!("{} opens in a browser, without a network", path.display());
+        }
+        if let Some(name) = self.save.name {
+            let path = reports(self.save.data).save(name, title, sections, now_ms())?;
+            eprintln!("{} is on the daemon's page, under Replays", path.display());
         }
         Ok(())
     }

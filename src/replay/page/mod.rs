@@ -5,7 +5,7 @@
 //! come from datasets, so they are untrusted: the numbers cannot end their script element, and the script only ever puts
 //! them in as text.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::PolicyReport;
 
@@ -16,7 +16,7 @@ const UPLOT: &str = include_str!("../../dashboard/page/uplot.iife.min.js");
 const UPLOT_STYLE: &str = include_str!("../../dashboard/page/uplot.min.css");
 
 /// Replays of one stream under one rule, which may be compared.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Section {
     /// What it is.
     pub title: String,
@@ -27,7 +27,7 @@ pub struct Section {
 }
 
 /// One policy, or a reference that it is compared with.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// What it found.
     #[serde(flatten)]
@@ -37,7 +37,7 @@ pub struct Row {
 }
 
 /// What a row is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A policy that was replayed.

@@ -258,5 +258,5 @@ fn reads_text(policy: &str, settings: &PolicySettings) -> bool {
 
 /// The hash of all that was learnt.
 fn hash(state: &State) -> String {
-    state.snapshot(0).known(&state.tracker()).hash()
+    state.snapshot(0).known(&state.shown()).hash()
 }
