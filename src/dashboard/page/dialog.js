@@ -71,7 +71,7 @@ export function ask({ title, about, verb, danger, ready, run, after }) {
       }
       busy = false;
       check();
-      if (done) cancel.focus();
+      (done ? cancel : go).focus();
       after();
     });
     check();

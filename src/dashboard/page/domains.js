@@ -18,7 +18,8 @@ function digest(domain, total) {
   const d = rec(domain), arms = list(d.arms).map(rec);
   const lately = most(arms, (a) => (a.share_recent > 0 ? a.share_recent : null)), busiest = lately || most(arms, (a) => (a.rounds > 0 ? a.rounds : null));
   return {
-    name: str(d.domain), rounds: d.rounds, share: isNum(d.share) ? d.share : total > 0 && isNum(d.rounds) ? d.rounds / total : null, score: d.score_mean, regret: d.cum_regret, cost: d.cost_usd,
+    name: str(d.domain), rounds: d.rounds, score: d.score_mean, regret: d.cum_regret, cost: d.cost_usd,
+    share: isNum(d.share) ? d.share : total > 0 && isNum(d.rounds) ? d.rounds / total : null,
     busiest: busiest ? str(busiest.arm) : "", busiestShare: busiest ? (lately ? busiest.share_recent : busiest.share) : null, best: arms.filter((a) => a.best === true).map((a) => str(a.arm)).join(", "),
   };
 }

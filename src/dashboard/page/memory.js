@@ -173,7 +173,8 @@ function drawMap() {
   const groups = (by.order || []).filter((g) => met.delete(g)).concat([...met]);
   const place = new Map(groups.map((g, i) => [g, i]));
   chart.update({ x: points.map((p) => p.x), y: points.map((p) => p.y), group: names.map((n) => place.get(n)), groups, ramp: by.ramp, label: (i) => pointWords(points[i]) });
-  const variance = explained.length ? `The two axes tell ${percent(explained.reduce((a, b) => a + b, 0))} of how the embeddings differ (${explained.map(percent).join(" and ")}), so that distance here is only a hint: tasks that are near each other may be unlike, and search knows better.` : "Distance here is only a hint: search knows better.";
+  const share = explained.length ? `The two axes tell ${percent(explained.reduce((a, b) => a + b, 0))} of how the embeddings differ (${explained.map(percent).join(" and ")}). ` : "";
+  const variance = `${share}Distance on this map is only a hint: tasks that are near each other may be unlike, and search knows better.`;
   const sample = isNum(map.entries) && map.entries > points.length ? ` ${int(points.length)} of ${int(map.entries)} entries are drawn.` : "";
   setText($("map-note"), `Each point is a task. ${variance}${sample}${isNum(map.computed) ? ` Computed ${ago(map.computed)}.` : ""}`);
 }

@@ -113,11 +113,14 @@ function drawCards(cards) {
   fillTable($("cards"), null, rows);
 }
 
-/** The policy of a card that is meant; the card's own when left empty. */
-function policyField(c) {
-  const input = h("input", { id: "policy-of", spellcheck: "false", placeholder: str(c.policy) });
+/** The policy of a card that is meant, the card's own when left empty; `words(policy)` says what will happen with it. */
+function policyField(c, words) {
+  const input = h("input", { id: "policy-of", spellcheck: "false", placeholder: str(c.policy) }), sentence = h("p");
+  const tell = () => setText(sentence, words(`${input.value.trim() || str(c.policy)} of the card ${str(c.name)}`));
+  input.addEventListener("input", tell);
+  tell();
   const wanted = () => ({ card: str(c.name), ...(input.value.trim() ? { policy: input.value.trim() } : {}) });
-  return { input, wanted, field: h("p", {}, h("label", { class: "field" }, "Policy, if not the card's own ", input)) };
+  return { wanted, fields: [sentence, h("p", {}, h("label", { class: "field" }, "Policy, if not the card's own ", input))] };
 }
 
 async function change(path, body) {
@@ -127,15 +130,15 @@ async function change(path, body) {
 }
 
 function promote(c) {
-  const { field, wanted } = policyField(c);
-  const about = [h("p", {}, `From now on ${str(c.policy)} of the card ${str(c.name)} decides every task in all domains, in place of ${policyName(policies.champion)}.`), field, h("p", { class: "muted" }, `${LEARNS} Roll back brings the present one back.`)];
+  const { fields, wanted } = policyField(c, (who) => `From now on ${who} decides every task in all domains, in place of ${policyName(policies.champion)}. If it is on trial, the trial ends.`);
+  const about = [fields, h("p", { class: "muted" }, `${LEARNS} Roll back brings the present one back.`)];
   ask({ title: `Promote ${str(c.name)}`, verb: "Let it decide", about, after: reload, run: async () => `${policyName((await change("promote", wanted())).champion)} decides now.` });
 }
 
 function putOnTrial(c) {
-  const { field, wanted } = policyField(c);
   const instead = policies.shadow ? ` The trial of ${policyName(policies.shadow.policy)} ends, and its figures are gone.` : "";
-  const about = [h("p", {}, `${str(c.policy)} of the card ${str(c.name)} says from now on what it would do with each task. It decides nothing, and its calls cost nothing.${instead}`), field, h("p", { class: "muted" }, LEARNS)];
+  const { fields, wanted } = policyField(c, (who) => `${who} says from now on what it would do with each task. It decides nothing and calls nobody.${instead}`);
+  const about = [fields, h("p", { class: "muted" }, LEARNS)];
   ask({ title: `Put ${str(c.name)} on trial`, verb: "Put it on trial", about, after: reload, run: async () => `${policyName(rec((await change("shadow", wanted())).shadow).policy)} is on trial now.` });
 }
 
@@ -145,16 +148,17 @@ $("end-trial").addEventListener("click", () => {
 });
 
 $("rollback").addEventListener("click", () => {
-  const before = previous();
-  const who = before ? `${str(before.policy)} of the card ${str(before.card)}` : "the policy that decided before";
+  const who = previous();
   const about = [h("p", {}, `From now on ${who} decides every task in all domains again, in place of ${policyName(policies.champion)}.`), h("p", { class: "muted" }, LEARNS)];
   ask({ title: "Roll back", verb: "Roll back", about, after: reload, run: async () => `${policyName((await change("rollback")).champion)} decides now.` });
 });
 
-/** The last change of the champion to another policy or card than the present one's. */
+/** Who decided before the present policy: another one, or the same card with the text that it had before its file changed. */
 function previous() {
-  const champions = list(policies.changes).map(rec).filter((c) => c.role === "champion").reverse();
-  return champions.find((c) => c.policy !== champions[0].policy || c.card !== champions[0].card);
+  const [now, ...earlier] = list(policies.changes).map(rec).filter((c) => c.role === "champion").reverse();
+  if (now && now.origin === "reloaded") return `the earlier text of the card ${str(now.card)}`;
+  const before = earlier.find((c) => c.policy !== now.policy || c.card !== now.card);
+  return before ? `${str(before.policy)} of the card ${str(before.card)}` : "the policy that decided before";
 }
 
 // ---------------------------------------------------------------- weights and changes

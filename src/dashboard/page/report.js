@@ -159,6 +159,9 @@ class CostChart extends ScatterChart {
     ctx.save();
     ctx.font = `${11 * scale}px system-ui, sans-serif`;
     ctx.fillStyle = css("--text");
+    ctx.strokeStyle = css("--surface");
+    ctx.lineWidth = 3 * scale;
+    ctx.lineJoin = "round";
     ctx.textAlign = "left";
     ctx.textBaseline = "middle";
     for (const i of [...this.data.front, ...this.order].slice(0, 200)) {
@@ -169,6 +172,7 @@ class CostChart extends ScatterChart {
       const hits = taken.some(([a, b, c, d]) => box[0] < c && box[2] > a && box[1] < d && box[3] > b);
       if (hits || box[0] < left || y < top || y > top + height || x < left) continue;
       taken.push(box);
+      ctx.strokeText(text, from, y);
       ctx.fillText(text, from, y);
     }
     ctx.restore();

@@ -1,18 +1,17 @@
 // The saved replay reports.
 
 import { getJson } from "./api.js";
-import { $, h, isNum, list, rec, str } from "./dom.js";
+import { $, h, list, rec, str } from "./dom.js";
 import { bytes, dateTime, int } from "./format.js";
 import { load } from "./layout.js";
 import { SortedTable } from "./tables.js";
 import { pageLink } from "./url.js";
 
-const whole = (x) => int(isNum(x) ? x : null);
 const COLUMNS = [
   { id: "report", name: "Report", class: "detail", value: (r) => str(r.title) || str(r.name), cell: title },
   { id: "made", name: "Made", class: "opt-s", down: true, value: (r) => r.created_ms, cell: (r) => dateTime(r.created_ms) },
-  { id: "sections", name: "Sections", class: "num opt-s", down: true, value: (r) => r.sections, cell: (r) => whole(r.sections) },
-  { id: "rows", name: "Policies", class: "num", down: true, value: (r) => r.rows, cell: (r) => whole(r.rows) },
+  { id: "sections", name: "Sections", class: "num opt-s", down: true, value: (r) => r.sections, cell: (r) => int(r.sections) },
+  { id: "rows", name: "Policies", class: "num", down: true, value: (r) => r.rows, cell: (r) => int(r.rows) },
   { id: "bytes", name: "Size", class: "num opt-s", down: true, value: (r) => r.bytes, cell: (r) => bytes(r.bytes) },
 ];
 

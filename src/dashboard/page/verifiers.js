@@ -19,7 +19,6 @@ const number = (x) => (!isNum(x) ? "–" : Math.abs(x) >= 1e6 ? int(Math.round(x
 /** A verifier with its figures and buttons. `change` has the four changes as functions of the verifier. */
 export function verifierCard(v, change) {
   const name = str(v.name), recent = rec(v.recent);
-  const label = `${name}, version ${int(v.version)}`;
   const button = (action, text, why) => h("button", {
     type: "button", "data-action": action, "data-key": `${action} ${name}`, "aria-label": `${text} ${name}`, disabled: Boolean(why), title: why || null, onclick: () => change[action](v),
   }, text);
@@ -31,7 +30,7 @@ export function verifierCard(v, change) {
         v.gate === true && h("span", { class: "tag", title: "A zero of a gate is a zero in all" }, "gate"),
         v.inherited === true && h("span", { class: "tag", title: "From the set of all domains without one of their own" }, "inherited"),
         v.removed === true && h("span", { class: "tag" }, "removed")),
-      v.removed !== true && h("div", { class: "card-tools", role: "group", "aria-label": `Changes of ${label}` },
+      v.removed !== true && h("div", { class: "card-tools", role: "group", "aria-label": `Changes of ${name}` },
         button("swap", "Swap …"), button("weigh", "Weigh …"), button("rollBack", "Roll back …", first && "There is no earlier version"), button("remove", "Remove …"))),
     h("dl", { class: "kv" }, facts(v, recent).map(([k, value, note]) => h("div", {}, h("dt", {}, k), h("dd", {}, value, note && h("span", { class: "cell-sub" }, note))))));
 }
@@ -39,14 +38,13 @@ export function verifierCard(v, change) {
 function facts(v, recent) {
   const some = isNum(recent.runs) && recent.runs > 0;
   const lately = some ? `of the last ${plural(recent.runs, "run", "runs")}` : "no run lately";
-  const bad = (x) => int(isNum(x) ? x : null);
   return [
     ["Weight", number(v.weight)],
     ["Passed lately", pct(share(recent.passed, recent.runs)), lately],
     ["Passed in all", pct(share(v.passed, v.scored)), `of ${int(v.scored)} scored`],
     ["Mean score", score3(v.score_mean), `${int(v.runs)} runs`],
-    ["Errors", bad(v.errors), `${bad(recent.errors)} lately`],
-    ["Over its limits", bad(v.limits), `${bad(recent.limits)} lately`],
+    ["Errors", int(v.errors), `${int(recent.errors)} lately`],
+    ["Over its limits", int(v.limits), `${int(recent.limits)} lately`],
     ["Time, half within", micros(recent.duration_us_p50), `95% within ${micros(recent.duration_us_p95)}`],
     ["Fuel a run", isNum(recent.fuel_mean) ? int(Math.round(recent.fuel_mean)) : "–", "instructions"],
     ["Not applicable", int(v.not_applicable), isNum(v.invalid_task) && v.invalid_task > 0 ? `${int(v.invalid_task)} tasks not valid` : null],
@@ -58,10 +56,6 @@ function facts(v, recent) {
 export class Changes {
   constructor(domain, reload) {
     Object.assign(this, { domain, reload });
-    this.swap = this.swap.bind(this);
-    this.weigh = this.weigh.bind(this);
-    this.rollBack = this.rollBack.bind(this);
-    this.remove = this.remove.bind(this);
   }
 
   /** Which set is meant: fields for an inherited verifier, a sentence for one of the domain's own. */
@@ -117,7 +111,7 @@ export class Changes {
 
   weigh(v) {
     const name = str(v.name), scope = this.scope(v.inherited === true), count = weightFields(v);
-    const about = [h("p", {}, `The module stays. The score is sum(weight × score) / sum(weight); a gate whose score is 0 makes the whole 0.`), count.fields, scope.about, h("p", { class: "muted" }, ENDS)];
+    const about = [h("p", {}, "The module stays. The score is sum(weight × score) / sum(weight); a gate whose score is 0 makes the whole 0."), count.fields, scope.about, h("p", { class: "muted" }, ENDS)];
     return this.ask({
       title: `Weigh ${name}`, verb: "Change it", about, ready: count.ready,
       run: async () => outcome(await send("PATCH", this.path(scope.set(), name), count.value()), v),
