@@ -25,7 +25,7 @@ const loader = load(async (signal) => {
   try {
     return show(rec(await getJson(path, signal)));
   } catch (e) {
-    if (!(e instanceof HttpError && e.status === 404)) throw e;
+    if (!(e instanceof HttpError && e.name === "unknown-domain")) throw e;
     setText($("empty-text"), e.message);
     return "empty";
   }
