@@ -269,29 +269,27 @@ class Chart {
     const sig = JSON.stringify([this.time, made.rest, made.keys.map((k) => [k.id, k.label, k.paint, k.dash, Boolean(k.low)])]);
     if (!this.plot || this.sig !== sig) this.rebuild(sig);
     else {
-      const { min, max } = this.plot.scales.x;
       this.plot.setData(made.columns, false);
       const [from, to] = this.bounds();
-      if (this.zoomed && (max <= from || min >= to)) this.setZoomed(false);
-      this.frame(min, max);
+      if (this.zoomed && (this.view.max <= from || this.view.min >= to)) this.setZoomed(false);
+      this.frame();
     }
     for (const b of this.savers) b.disabled = false;
     this.showValues();
     this.host.setAttribute("aria-label", this.describe());
   }
   rebuild(sig) {
-    const old = this.plot ? { ...this.plot.scales.x } : null;
     if (this.plot) this.plot.destroy();
     this.host.replaceChildren();
     this.sig = sig;
     this.plot = new window.uPlot(this.uplotOptions(this.made), this.made.columns, this.host);
-    this.frame(old && old.min, old && old.max);
+    this.frame();
     this.drawReadout();
   }
   /** Sets the part of the x axis that is shown: the kept zoom, or all. */
-  frame(min, max) {
-    const [from, to] = this.zoomed ? [min, max] : this.bounds();
-    this.plot.setScale("x", { min: from, max: to });
+  frame() {
+    const [min, max] = this.zoomed ? [this.view.min, this.view.max] : this.bounds();
+    this.plot.setScale("x", { min, max });
   }
   bounds() {
     const xs = this.made.columns[0];
@@ -329,10 +327,17 @@ class Chart {
       bands: made.bands,
       hooks: {
         setCursor: [() => this.showValues()],
-        setSelect: [(u) => { if (u.select.width > 0) this.setZoomed(true); }],
+        setSelect: [(u) => this.select(u)],
         draw: [(u) => { if (this.made.draw) this.made.draw(u); }],
       },
     };
+  }
+  /** A part was dragged over: uPlot shows it, here it is kept. */
+  select(u) {
+    const { left, width } = u.select;
+    if (!(width > 0)) return;
+    this.view = { min: u.posToVal(left, "x"), max: u.posToVal(left + width, "x") };
+    this.setZoomed(true);
   }
   setZoomed(on) { this.zoomed = on; this.reset.hidden = !on; }
   unzoom() {
@@ -402,8 +407,9 @@ class Chart {
     const { min, max } = this.plot.scales.x, half = (max - min) / 4;
     if (half * 2 < (this.time ? 1000 : 4)) return;
     const mid = Math.min(max - half, Math.max(min + half, x));
+    this.view = { min: mid - half, max: mid + half };
     this.setZoomed(true);
-    this.plot.setScale("x", { min: mid - half, max: mid + half });
+    this.frame();
   }
   goTo(i) {
     const xs = this.data.x, last = xs.length - 1;
@@ -627,7 +633,7 @@ export class ScatterChart extends Chart {
       axes: [{ ...axis, size: 30, space: 70, values }, { ...axis, size: labelWidth, space: 40, values }],
       series: [null, ...made.series],
       hooks: {
-        setSelect: [(u) => { if (u.select.width > 0) this.setZoomed(true); }],
+        setSelect: [(u) => this.select(u)],
         draw: [(u) => this.ring(u)],
         ready: [(u) => this.hearPointer(u)],
       },
@@ -684,17 +690,20 @@ export class ScatterChart extends Chart {
     this.showValues();
   }
   leave() { if (this.plot) this.mark(-1); }
-  frame(min, max) { if (this.zoomed && isNum(min)) this.plot.setScale("x", { min, max }); }
-  bounds() { return [-Infinity, Infinity]; }
+  select(u) {
+    const { left, top, width, height } = u.select;
+    if (!(width > 0 && height > 0)) return;
+    this.view = { x: { min: u.posToVal(left, "x"), max: u.posToVal(left + width, "x") }, y: { min: u.posToVal(top + height, "y"), max: u.posToVal(top, "y") } };
+    this.setZoomed(true);
+  }
+  frame() { if (this.zoomed) for (const axis of ["x", "y"]) this.plot.setScale(axis, this.view[axis]); }
   unzoom() {
     this.setZoomed(false);
     if (this.plot) this.plot.setData(this.made.columns, true);
   }
   draw() {
-    const old = this.zoomed && this.plot ? { x: { ...this.plot.scales.x }, y: { ...this.plot.scales.y } } : null;
     this.sig = ""; // what a series draws is in its paths
     super.draw();
-    if (old) for (const axis of ["x", "y"]) this.plot.setScale(axis, { min: old[axis].min, max: old[axis].max });
   }
   showValues() {
     if (!this.vals) return;

@@ -2,7 +2,7 @@
 // something changes, but not often.
 
 import { getJson, hasKey, HttpError, needsKey, problemText } from "./api.js";
-import { $, h, isNum, list, rec, say, setText, str } from "./dom.js";
+import { $, h, isNum, list, rec, say, setText, store, str } from "./dom.js";
 import { amount, F1, F3, int, pct, plural, score3, span, usd } from "./format.js";
 import { figures, load, setState, ticker } from "./layout.js";
 import { drawHistory, drawRegret, noteCharts } from "./overview_charts.js";
@@ -14,6 +14,7 @@ const DOMAIN_EVERY_MS = 5000; // figures of one domain are not pushed
 const WINDOW_EVERY_MS = 30000; // a range's start moves on by itself
 const CHARTS_TIMEOUT_MS = 20000;
 const ALERTS_SHOWN = 3;
+const ALERTS_HEIGHT = "pointsman.alerts-height";
 const ARMS_LISTED = 100;
 const DOMAINS_LISTED = 500;
 
@@ -129,7 +130,7 @@ function drawSaved(id, saved, what) {
   const against = names.size === 1 ? [...names][0].slice(0, 60) : what;
   setText($(`n-saved-${id}-sub`), !known ? "not known yet" : `always ${against} would have cost ${usd(saved.cost_usd)}`);
   const box = $(`saved-${id}-arms`);
-  box.hidden = !known || names.size < 2;
+  box.classList.toggle("unseen", !known || names.size < 2);
   const rows = arms.slice(0, ARMS_LISTED).map(([domain, arm]) => `${domain}: ${str(arm)}`);
   if (arms.length > rows.length) rows.push(`and ${int(arms.length - rows.length)} more domains`);
   const ul = box.querySelector("ul"), sig = rows.join("\n");
@@ -170,6 +171,7 @@ function alertRow(a) {
 }
 
 let alertsDrawn = "";
+$("alerts").style.minHeight = `${Number(store("sessionStorage", ALERTS_HEIGHT)) || 0}px`; // room for as many as last time
 function drawAlerts(d) {
   const alerts = list(d.alerts).map(rec).sort((a, b) => Number(b.severity === "error") - Number(a.severity === "error"));
   const sig = JSON.stringify(alerts);
@@ -178,10 +180,12 @@ function drawAlerts(d) {
   if (sig === alertsDrawn) return; // they are read while figures come in
   alertsDrawn = sig;
   const rest = alerts.slice(ALERTS_SHOWN, ALERTS_SHOWN + ARMS_LISTED), left = alerts.length - ALERTS_SHOWN - rest.length;
+  $("alerts").style.minHeight = "";
   $("alerts-list").replaceChildren(...alerts.slice(0, ALERTS_SHOWN).map(alertRow));
   $("alerts-rest").replaceChildren(...rest.map(alertRow), ...(left > 0 ? [h("li", { class: "alert" }, `and ${int(left)} more`)] : []));
   $("alerts-more").hidden = !rest.length;
   setText($("alerts-more-text"), plural(alerts.length - ALERTS_SHOWN, "more alert", "more alerts"));
+  store("sessionStorage", ALERTS_HEIGHT, String($("alerts").offsetHeight));
 }
 
 // ---------------------------------------------------------------- domain and range
