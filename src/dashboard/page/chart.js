@@ -46,7 +46,7 @@ function assign(ids) {
   const without = [];
   for (const id of ids) {
     const slot = slots.get(id);
-    if (slot === undefined || taken.has(slot)) without.push(id); else taken.add(slot);
+    if (slot === undefined || slot >= COLOURS || taken.has(slot)) without.push(id); else taken.add(slot);
   }
   for (const id of without) {
     let slot = 0;
@@ -451,6 +451,7 @@ export class LineChart extends Chart {
   make(data) {
     const rows = spread(data.x, data.gap), at = (values) => rows.source.map((i) => (i < 0 ? null : values[i]));
     const format = this.options.format;
+    assign(data.series.filter((s) => !s.colour).map((s) => s.id));
     const keys = data.series.map((s) => ({
       id: s.id, label: s.label, values: s.values, low: s.low, high: s.high, dash: s.dash, width: s.width || 2, paint: paint(s.colour || colourOf(s.id)), format,
       text: (i) => format(s.values[i]) + (s.low && isNum(s.low[i]) && isNum(s.high[i]) ? ` (${format(s.low[i])} to ${format(s.high[i])})` : ""),
@@ -711,10 +712,16 @@ export class ScatterChart extends Chart {
     for (const k of this.made.keys) setText(this.vals.get(k.id), k.text());
   }
   describe() { return `${this.options.title}, ${int(this.order.length)} points. ${this.made.keys.map((k) => `${k.label}: ${k.text()}`).join("; ")}.`; }
+  /** The points that keys go through: those inside the zoom. */
+  inView() {
+    if (!this.zoomed) return this.order;
+    const { x, y } = this.view, within = (v, s) => v >= s.min && v <= s.max;
+    return this.order.filter((i) => within(this.data.x[i], x) && within(this.data.y[i], y));
+  }
   onKey(ev) {
-    if (!this.plot || ev.ctrlKey || ev.metaKey || ev.altKey || !this.order.length) return;
-    const step = ev.shiftKey ? 10 : 1, last = this.order.length - 1;
-    let at = this.order.indexOf(this.picked);
+    if (!this.plot || ev.ctrlKey || ev.metaKey || ev.altKey) return;
+    const order = this.inView(), step = ev.shiftKey ? 10 : 1, last = order.length - 1;
+    let at = order.indexOf(this.picked);
     if (ev.key === "ArrowLeft" || ev.key === "ArrowUp") at = Math.max(0, at - step);
     else if (ev.key === "ArrowRight" || ev.key === "ArrowDown") at = Math.min(last, at + step);
     else if (ev.key === "Home") at = 0;
@@ -723,7 +730,8 @@ export class ScatterChart extends Chart {
     else if (ev.key === "0" || (ev.key === "Escape" && this.zoomed)) { ev.preventDefault(); return this.unzoom(); }
     else return;
     ev.preventDefault();
-    this.mark(this.order[at]);
+    if (last < 0) return;
+    this.mark(order[at]);
     say(str(this.data.label(this.picked)));
   }
   csvRows() { return [["x", "y", "group", "label"], ...this.data.x.map((x, i) => [x, this.data.y[i], this.data.groups[this.data.group[i]], this.data.label(i)])]; }
