@@ -224,7 +224,7 @@ class Chart {
     charts.add(this);
   }
   buttons(tools) {
-    const button = (label, title, fn) => h("button", { type: "button", class: "quiet", "aria-label": `${title}: ${this.options.title}`, title, onclick: fn }, label);
+    const button = (label, title, fn) => h("button", { type: "button", class: "quiet", "aria-label": `${label}: ${this.options.title}`, title, onclick: fn }, label);
     this.reset = button("Reset zoom", "Reset zoom", () => { this.unzoom(); this.host.focus(); });
     this.reset.hidden = true;
     this.savers = [button("PNG", "Save as a picture", () => this.savePng()), button("CSV", "Save the numbers", () => this.saveCsv())];

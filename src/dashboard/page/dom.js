@@ -67,13 +67,13 @@ export const pbar = (p) => h("div", { class: "pbar" }, bar(p), h("span", {}, pro
 
 const filled = ([, v]) => v !== null && v !== undefined && v !== "" && v !== false;
 export const kv = (pairs) => h("dl", { class: "kv" }, pairs.filter(filled).map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v))));
-export const textBlock = (text, label) => h("pre", { class: "text", tabindex: 0, role: "region", "aria-label": label }, clip(text));
+export const textBlock = (text, label) => h("pre", { class: "text", tabindex: 0, role: "group", "aria-label": label }, clip(text));
 export const section = (title, ...children) => h("section", {}, h("h2", {}, title), ...children);
 
 export function grid(caption, head, rows) {
   const cut = rows.slice(0, MAX_ITEMS);
   const said = cut.length < rows.length ? `${caption} First ${MAX_ITEMS} of ${int(rows.length)}.` : caption;
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+  return h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": caption },
     h("table", {}, h("caption", {}, said),
       h("thead", {}, h("tr", {}, head.map(([name, cls]) => h("th", { scope: "col", class: cls }, name)))), h("tbody", {}, cut)));
 }

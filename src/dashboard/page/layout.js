@@ -201,15 +201,15 @@ export function load(task, options) {
 
 // Pages that do not load the figures themselves still show the header; what goes wrong there is their own notice's matter.
 const refreshQuietly = () => figures.refresh().catch(() => {});
-if (main.dataset.page !== "overview") {
+if (!["overview", "decisions"].includes(main.dataset.page)) {
   refreshQuietly();
   onKey(refreshQuietly);
 }
-let lost = false;
+let wasLive = false;
 feed.on("state", (state) => {
-  if (state === "live" && lost) refreshQuietly();
+  if (state === "live" && wasLive) refreshQuietly(); // figures are pushed only when they change
+  wasLive = wasLive || state === "live";
   // Without the live connection the page grows old: its own notice says so, and goes when the daemon is back.
   for (const l of loaders) if (state === "down" || (state === "live" && l.fails)) l.run();
-  lost = state !== "live" && state !== "connecting";
 });
 feed.start();

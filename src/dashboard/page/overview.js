@@ -12,6 +12,7 @@ import { onQuery, pageLink, query, range, rangeFrom, RANGES, setQuery } from "./
 const CHARTS_EVERY_MS = 10000;
 const DOMAIN_EVERY_MS = 5000; // figures of one domain are not pushed
 const WINDOW_EVERY_MS = 30000; // a range's start moves on by itself
+const REGRET_EVERY_MS = 60000; // where only the table of measures needs it
 const CHARTS_TIMEOUT_MS = 20000;
 const ALERTS_SHOWN = 3;
 const ALERTS_HEIGHT = "pointsman.alerts-height";
@@ -253,11 +254,13 @@ async function chartsNow(anew) {
   }
 }
 
+let regret = null, regretAt = -Infinity; // the last /v1/regret, and when it came
 async function fetchCharts(signal) {
   const domain = query("domain"), to = figures.now(), from = rangeFrom(to);
+  const ofRounds = !domain && from === null, fresh = performance.now() - regretAt < (ofRounds ? 0 : REGRET_EVERY_MS);
   const search = new URLSearchParams({ ...(domain && { domain }), ...(from && { from_ms: Math.floor(from), to_ms: Math.ceil(to) }) });
-  const [history, report] = (await Promise.all([getJson(`/v1/history?${search}`, signal), getJson("/v1/regret", signal)])).map(rec);
-  const ofRounds = !domain && from === null;
+  const [history, report] = (await Promise.all([getJson(`/v1/history?${search}`, signal), fresh ? regret : getJson("/v1/regret", signal)])).map(rec);
+  if (!fresh) [regret, regretAt] = [report, performance.now()];
   drawHistory(history, { from: from || undefined, to, curve: !ofRounds });
   if (ofRounds) drawRegret(report);
   drawMeasures(report, domain);
