@@ -180,6 +180,7 @@ $("pause").addEventListener("click", () => {
   paused = !paused;
   $("pause").setAttribute("aria-pressed", String(paused));
   setText($("pause"), paused ? "Resume" : "Pause");
+  say(paused ? "Paused: new rows wait" : "Going on");
   schedule();
 });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) schedule(); });

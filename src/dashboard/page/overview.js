@@ -282,3 +282,4 @@ function chartsFailed(e) {
 ticker(() => { if (range() !== "all") chartsSoon(); }, WINDOW_EVERY_MS);
 document.addEventListener("visibilitychange", () => { if (!document.hidden && shown) chartsSoon(); });
 readQuery();
+chartsNow(true);
