@@ -12,7 +12,6 @@
 //   figures.refresh()     fetches it now (resolves when it came, throws where it did not)
 //   figures.now()         the daemon's clock, which may differ from this machine's
 //   ticker(fn, ms)        calls fn every ms while the page is visible; gives a function that stops it
-//   onTheme(fn)           calls fn after the theme changed
 
 import { getJson, hasKey, HttpError, needsKey, onKey, problemText, setKey } from "./api.js";
 import { onThemeChange } from "./chart.js";
@@ -32,13 +31,11 @@ export function setState(state) {
 // ---------------------------------------------------------------- theme
 
 let theme = document.documentElement.dataset.theme || "auto";
-const themeWatchers = new Set([onThemeChange]);
-export const onTheme = (fn) => themeWatchers.add(fn);
 function applyTheme() {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   setText($("theme"), `Theme: ${theme}`);
-  for (const fn of themeWatchers) fn();
+  onThemeChange();
 }
 $("theme").addEventListener("click", () => {
   theme = { auto: "light", light: "dark", dark: "auto" }[theme];
@@ -93,7 +90,7 @@ function drawHeader(d) {
   drawUptime();
   const alerts = list(d.alerts).length;
   $("alerts-badge").hidden = !alerts;
-  setText($("alerts-badge"), int(alerts));
+  setText($("alerts-badge"), alerts > 99 ? "99+" : int(alerts));
   setText($("alerts-said"), alerts ? `, ${plural(alerts, "alert", "alerts")}` : "");
 }
 function drawUptime() {
