@@ -196,6 +196,8 @@ export function load(task, options) {
 
 // ---------------------------------------------------------------- start
 
+const nav = document.querySelector(".nav"), current = nav.querySelector("[aria-current]");
+if (current) nav.scrollLeft = current.offsetLeft - nav.clientWidth / 2; // it may be cut off on a narrow screen
 // Pages that do not load the figures themselves still show the header; what goes wrong there is their own notice's matter.
 const refreshQuietly = () => figures.refresh().catch(() => {});
 if (!["overview", "decisions"].includes(main.dataset.page)) {
