@@ -32,7 +32,7 @@ export class HttpError extends Error {
     const title = str(problem.title).slice(0, 200), detail = str(problem.detail).slice(0, 600);
     super([title, detail].filter(Boolean).join(": ") || `The daemon answered ${status}.`);
     this.status = status;
-    this.name = str(problem.type).split("/").pop() || "problem";
+    this.name = str(problem.type).split(/[/:]/).pop() || "problem";
     this.title = title;
     this.detail = detail;
   }
@@ -50,6 +50,8 @@ export async function getJson(path, signal) {
   return res.json();
 }
 
+/** Whether what was asked for is not there, or could not be: such a name is no name. */
+export const isUnknown = (e) => e instanceof HttpError && [400, 404, 422].includes(e.status);
 export const needsKey = (e) => e instanceof HttpError && (e.status === 401 || (e.status === 403 && ["admin-only", "problem"].includes(e.name)));
 
 export function problemText(e) {

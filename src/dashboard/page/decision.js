@@ -1,7 +1,7 @@
 // One decision: why its arm was chosen, what running it gave, and how the answer was scored. It is read again while something
 // is still to come.
 
-import { getJson, HttpError } from "./api.js";
+import { getJson, isUnknown } from "./api.js";
 import { $, list, rec, say, setText, str } from "./dom.js";
 import { feed } from "./feed.js";
 import { action, answer, audit, calls, cost, facts, feedback, masked, neighbours, options, prompt, sentence } from "./decision_parts.js";
@@ -27,7 +27,7 @@ const page = load(async (signal) => {
     return "ready";
   } catch (e) {
     setText($("fresh"), "");
-    if (!(e instanceof HttpError && (e.status === 404 || e.status === 400))) throw e;
+    if (!isUnknown(e)) throw e;
     $("missing").hidden = false;
     setText($("missing-id"), id.slice(0, 200));
     return "error";

@@ -1,7 +1,7 @@
 // The overview: alerts, headline figures, charts over time, domains. Figures are pushed; charts are fetched again while
 // something changes, but not often.
 
-import { getJson, hasKey, HttpError, needsKey, problemText } from "./api.js";
+import { getJson, hasKey, HttpError, isUnknown, needsKey, problemText } from "./api.js";
 import { $, h, isNum, list, rec, say, setText, store, str } from "./dom.js";
 import { amount, F1, F3, int, pct, plural, score3, span, usd } from "./format.js";
 import { figures, load, setState, ticker } from "./layout.js";
@@ -36,7 +36,7 @@ const page = load(async (signal) => {
     if (!figures.last) await figures.refresh(signal);
     if (query("domain") === domain) show(d);
   } catch (e) {
-    if (!(e instanceof HttpError && e.status === 404)) throw e;
+    if (!isUnknown(e)) throw e;
     $("unknown").hidden = false;
     setText($("unknown-title"), `This daemon knows no domain “${domain.slice(0, 80)}”`);
     return "error";
@@ -72,7 +72,7 @@ function measureRate(d) {
 }
 
 function drawEmpty() {
-  const body = '{"domain": "arithmetic", "prompt": "What is 17 * 23? Answer with the number."}';
+  const body = '{"prompt": "What is 17 * 23? Answer with the number."}';
   setText($("empty-curl"), [
     `curl -s ${location.origin}/v1/tasks`,
     ...(hasKey() ? ['  -H "authorization: Bearer $POINTSMAN_KEY"'] : []),
@@ -271,7 +271,7 @@ async function fetchCharts(signal) {
 }
 
 function chartsFailed(e) {
-  if (needsKey(e) || (e instanceof HttpError && e.status === 404)) return; // the page's own notice says so
+  if (needsKey(e) || isUnknown(e)) return; // the page's own notice says so
   if (!(e instanceof HttpError || e instanceof TypeError)) console.warn("charts:", e.message);
   const again = () => h("button", { type: "button", onclick: () => chartsNow(true) }, "Try again");
   setText($("charts-note"), `The charts could not be loaded. ${problemText(e)}`);
