@@ -19,6 +19,7 @@ fn lived<'a>(domain: &'a Domain, arm: &'a ArmId, at_ms: i64, reward: f64) -> Liv
         score: reward,
         reward,
         cost_usd: 0.001,
+        exploring: Some(0.1),
         exact_regret: 1.0 - reward,
         estimated_regret: 0.5,
         voters: &[],
@@ -47,9 +48,13 @@ fn verdict(status: VerdictStatus, score: Option<f64>, duration_us: u64) -> Verdi
 fn a_view_reads_the_finest_ring_that_reaches_back_far_enough_and_knows_what_was_before() {
     let (domain, [a, b]) = names();
     let mut history = History::default();
-    // A round a minute for two days.
+    // A round a minute for two days; at first only two.
     let minutes = 2 * 24 * 60;
     for minute in 0..minutes {
+        if minute == 2 {
+            let early = history.all().report(Range::default(), true);
+            assert_eq!((early.width_ms, early.points.len()), (1_000, 2));
+        }
         let arm = if minute % 4 == 0 { &b } else { &a };
         history.add(&lived(&domain, arm, minute * 60_000, f64::from(minute % 2 == 0)));
     }
