@@ -61,7 +61,7 @@ fn a_view_reads_the_finest_ring_that_reaches_back_far_enough_and_knows_what_was_
     let end = minutes * 60_000;
     let of = |from_ms: Option<i64>| history.all().report(Range { from_ms, to_ms: None }, true);
     let hour = of(Some(end - HOUR));
-    assert_eq!((hour.width_ms, hour.points.len()), (15_000, 60));
+    assert_eq!((hour.width_ms, hour.points.len()), (1_000, 60), "a ring reaches further back where little happened");
     assert_eq!(
         (hour.before.rounds, hour.points.iter().map(|point| point.rounds).sum::<u64>()),
         (minutes as u64 - 60, 60)
