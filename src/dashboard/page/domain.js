@@ -9,6 +9,8 @@ import { saveCsv, SortedTable } from "./tables.js";
 import { onQuery, pageLink, pathPart, query, range, rangeFrom, RANGES, setQuery } from "./url.js";
 import { Changes, verifierCard } from "./verifiers.js";
 
+/** What is not there, and what is no name at all. */
+const NO_SUCH = [400, 404, 422];
 const EVERY_MS = 10000;
 const HISTORY_EVERY_MS = 60000;
 const ARMS_SHOWN = 40;
@@ -25,7 +27,7 @@ const loader = load(async (signal) => {
   try {
     return show(rec(await getJson(path, signal)));
   } catch (e) {
-    if (!(e instanceof HttpError && e.status === 404)) throw e;
+    if (!(e instanceof HttpError && NO_SUCH.includes(e.status))) throw e;
     setText($("empty-text"), e.message);
     return "empty";
   }

@@ -9,6 +9,8 @@ import { load } from "./layout.js";
 import { saveCsv, SortedTable } from "./tables.js";
 import { pathPart } from "./url.js";
 
+/** What is not there, and what is no name at all. */
+const NO_SUCH = [400, 404, 422];
 const ROWS_SHOWN = 60;
 const DOMAINS_SHOWN = 60;
 const ARMS_SHOWN = 12;
@@ -27,7 +29,7 @@ load(async (signal) => {
   try {
     return show(rec(await getJson(`/v1/reports/${encodeURIComponent(name)}`, signal)));
   } catch (e) {
-    if (!(e instanceof HttpError && e.status === 404)) throw e;
+    if (!(e instanceof HttpError && NO_SUCH.includes(e.status))) throw e;
     setText($("empty-text"), e.message);
     return "empty";
   }
