@@ -13,52 +13,26 @@ mod growth;
 mod load;
 #[path = "journal/rounds.rs"]
 mod rounds;
+#[path = "journal/site.rs"]
+mod site;
 #[path = "journal/starts.rs"]
 mod starts;
 
 use std::{
     fs::{self, File},
     io::Write,
-    path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
 };
 
-use daemon::Daemon;
-use load::Shape;
 use serde_json::{Value, json};
+use site::{SHAPE, Site, real_rounds, stop};
 
-/// Enough to keep two cores busy, and the journal's groups large.
-const SHAPE: Shape = Shape { streams: 8, window: 16 };
 const WARM_UP: Duration = Duration::from_secs(5);
 /// Looks at a soak's memory.
 const SOAK_LOOKS: u64 = 20;
 /// The look after which its memory should stand still, and by how much it may grow from then on, in percent.
 const SOAK_SETTLED: (u64, f64) = (5, 10.0);
-
-const ARMS: &str = r#"
-[domains.math]
-[domains.text]
-
-[[arms]]
-id = "good"
-kind = "scripted"
-default_skill = 0.9
-input_usd_per_1m = 1.0
-output_usd_per_1m = 2.0
-
-[[arms]]
-id = "fair"
-kind = "scripted"
-default_skill = 0.7
-input_usd_per_1m = 0.2
-output_usd_per_1m = 0.4
-
-[[arms]]
-id = "bad"
-kind = "scripted"
-default_skill = 0.2
-"#;
 
 struct Options {
     arguments: Vec<String>,
@@ -120,53 +94,6 @@ fn main() -> ExitCode {
         fs::write(path, format!("{:#}\n", Value::Object(results))).expect("the file can be written");
     }
     if held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// A data folder of a daemon.
-pub struct Site {
-    folder: tempfile::TempDir,
-}
-
-impl Site {
-    fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("there is room for temporary files") }
-    }
-
-    /// Starts the daemon with some settings besides the arms; returns how long that took.
-    fn start(&self, settings: &str) -> (Daemon, Duration) {
-        fs::write(self.path().join("pointsman.toml"), format!("{settings}{ARMS}")).expect("the folder is ours");
-        let mut daemon = Daemon::spawn(Path::new(env!("CARGO_BIN_EXE_pointsman")), self.path());
-        let took = daemon.ready().expect("it starts");
-        (daemon, took)
-    }
-
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    fn data(&self, name: &str) -> PathBuf {
-        self.path().join("data").join(name)
-    }
-
-    fn journal(&self) -> PathBuf {
-        self.data("journal.sqlite")
-    }
-}
-
-fn stop(daemon: Daemon) {
-    assert!(daemon.stop().success(), "the daemon did not stop cleanly");
-}
-
-/// A stopped daemon's folder after so many rounds through HTTP, and the last of those rounds. `prompts` is what the journal
-/// keeps of them.
-fn real_rounds(count: u64, prompts: &str) -> (Site, rounds::Rounds) {
-    let site = Site::new();
-    let (daemon, _) = site.start(&format!("[memory]\ncap = 1000\n[journal]\nprompts = \"{prompts}\"\n"));
-    let loaded = load::rounds(&daemon, SHAPE, count);
-    assert_eq!((loaded.outcomes, loaded.problems), (count, 0));
-    stop(daemon);
-    let real = rounds::Rounds::read(&site.journal());
-    (site, real)
 }
 
 fn throughput(counted: Duration) -> Value {

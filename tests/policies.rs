@@ -54,6 +54,12 @@ async fn a_card_is_put_on_trial_promoted_and_rolled_back_while_tasks_flow() {
     // Costs differ a little from answer to answer, and the two means weigh them differently.
     let [shadow, champion] = ["shadow_reward", "champion_reward"].map(|key| trial[key].as_f64().unwrap());
     assert!(shadow > champion - 1e-3, "{trial}");
+    assert_eq!(trial["difference"], Value::Null, "too little is known yet");
+    served.stream("", ndjson((300..500).map(|n| sum(n, 5)))).await;
+    served.learnt(280).await;
+    let difference = policies(&served).await["shadow"]["difference"].clone();
+    let [low, mean, high] = ["low", "mean", "high"].map(|key| difference[key].as_f64().unwrap());
+    assert!(low < mean && mean < high && high > 0.0 && low < 0.2, "always the good arm is no worse: {difference}");
 
     let (status, report) = served.post("/v1/policies/promote", &json!({"card": "steady"})).await;
     assert_eq!((status, &report["shadow"]), (200, &Value::Null), "a promoted policy's trial is over: {report}");

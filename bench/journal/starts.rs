@@ -4,7 +4,10 @@ use std::{fs, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Site, rounds::Rounds, stop};
+use super::{
+    rounds::Rounds,
+    site::{Site, stop},
+};
 
 /// Starts of a kind; the median counts.
 const TIMES: usize = 3;

@@ -55,7 +55,6 @@ struct Shared {
 struct Kept {
     /// Rounds as text, by their place in the journal.
     rounds: VecDeque<(i64, Bytes)>,
-    figures: Option<Bytes>,
     sent: u64,
 }
 
@@ -104,7 +103,7 @@ impl Feed {
         for (_, text) in kept.rounds.iter().filter(|(seq, _)| *seq > after) {
             first.extend_from_slice(text);
         }
-        first.extend_from_slice(kept.figures.as_deref().unwrap_or(b": nothing happened yet\n\n"));
+        first.extend_from_slice(b": live from here on\n\n");
         let (mut seen, live) = (kept.sent, BroadcastStream::new(self.shared.live.subscribe()));
         let mut lagged = false;
         let rest = live.map(move |piece| match piece {
@@ -148,7 +147,6 @@ impl Shared {
         kept.sent += rounds.len() as u64;
         if let Some(figures) = figures {
             text += &figures;
-            kept.figures = Some(figures.into());
         }
         let sent = kept.sent;
         // Under the lock; without watchers it is only kept.
@@ -181,7 +179,7 @@ async fn gather(shared: Arc<Shared>, router: Arc<Router>, pulse: Pulse, stopping
         Err(error) => tracing::warn!(%error, "the rounds before this start cannot be shown live"),
     }
     let (mut fresh, mut missed) = (vec![], 0);
-    let (mut figures_at, mut told_at, mut happened) = (Instant::now(), Instant::now(), true);
+    let (mut figures_at, mut told_at, mut happened, mut watchers) = (Instant::now(), Instant::now(), true, 0);
     let mut ticks = tokio::time::interval(GATHER);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -196,7 +194,9 @@ async fn gather(shared: Arc<Shared>, router: Arc<Router>, pulse: Pulse, stopping
             _ = ticks.tick() => {
                 happened |= !fresh.is_empty();
                 let stand = if happened { FIGURES_EVERY.0 } else { FIGURES_EVERY.1 };
-                let due = figures_at.elapsed() >= stand && shared.live.receiver_count() > 0;
+                // Whoever comes anew is not kept waiting.
+                let before = std::mem::replace(&mut watchers, shared.live.receiver_count());
+                let due = watchers > before || (watchers > 0 && figures_at.elapsed() >= stand);
                 let figures = due.then(|| event("figures", None, &pulse.figures(&router)));
                 if due {
                     (figures_at, happened) = (Instant::now(), false);

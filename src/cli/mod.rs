@@ -62,7 +62,7 @@ enum Command {
     /// Report every problem of a configuration file at once.
     CheckConfig(serve::CheckArguments),
     /// Replay policies over a dataset of recorded outcomes, or over a daemon's journal.
-    Replay(replay::ReplayArguments),
+    Replay(Box<replay::ReplayArguments>),
     /// Compare every router of a paper on its released data.
     Bench(bench::BenchArguments),
     /// Train what policies start from on recorded outcomes.
@@ -114,7 +114,7 @@ pub fn run() -> ExitCode {
             Command::Demo(arguments) => demo::run(arguments, &folders).await,
             Command::Serve(arguments) => serve::run(arguments, &folders).await,
             Command::CheckConfig(arguments) => serve::check(&arguments),
-            Command::Replay(arguments) => replay::run(arguments, &folders).await,
+            Command::Replay(arguments) => replay::run(*arguments, &folders).await,
             Command::Bench(arguments) => bench::run(arguments, &folders).await,
             Command::Train(arguments) => train::run(arguments, &folders).await,
             Command::Dataset(arguments) => dataset::run(&arguments),

@@ -109,6 +109,15 @@ fn check(file: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What a trial has shown, where that is known.
+fn difference(difference: &Value) -> String {
+    if difference.is_null() {
+        return String::new();
+    }
+    let [mean, low, high] = ["mean", "low", "high"].map(|key| difference[key].as_f64().unwrap_or_default());
+    format!("; {mean:+.3} a round, from {low:+.3} to {high:+.3} with 95 %")
+}
+
 fn render(report: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let number = |value: &Value| value.as_f64().map_or("-".into(), |number| format!("{number:.4}"));
@@ -124,13 +133,14 @@ fn render(report: &Value) -> String {
         "on trial: none".into()
     } else {
         format!(
-            "on trial: {} of {}: mean reward {} (estimated, worth {:.0} of {} rounds) against {}",
+            "on trial: {} of {}: mean reward {} (estimated, worth {:.0} of {} rounds) against {}{}",
             text(&shadow["policy"]["name"]),
             text(&shadow["policy"]["card"]),
             number(&shadow["shadow_reward"]),
             shadow["effective_rounds"].as_f64().unwrap_or_default(),
             shadow["rounds"],
             number(&shadow["champion_reward"]),
+            difference(&shadow["difference"]),
         )
     });
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();

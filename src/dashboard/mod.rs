@@ -32,7 +32,7 @@ macro_rules! files {
 
 /// The files of `page/`, by name.
 const FILES: &[(&str, &str, &str)] = files! {
-    SCRIPT: "api.js" "chart.js" "decision.js" "decision_parts.js" "decisions.js" "dialog.js" "dom.js" "domain.js" "domains.js" "feed.js"
+    SCRIPT: "api.js" "chart.js" "chart_base.js" "decision.js" "decision_parts.js" "decisions.js" "dialog.js" "dom.js" "domain.js" "domains.js" "feed.js"
         "format.js" "layout.js" "memory.js" "overview.js" "overview_charts.js" "overview_tables.js" "policies.js" "report.js"
         "reports.js" "tables.js" "theme.js" "uplot.iife.min.js" "url.js" "verifiers.js";
     STYLE: "pages2.css" "style.css" "uplot.min.css";

@@ -192,7 +192,7 @@ mod tests {
         let reports = Reports::of(folder.path().join("reports"));
         assert_eq!(reports.list().unwrap(), []);
         let section = Section { title: "a".into(), note: "<script>".into(), rows: vec![] };
-        reports.save("mine", "A replay", &[section.clone()], 7).unwrap();
+        reports.save("mine", "A replay", std::slice::from_ref(&section), 7).unwrap();
         reports.save("mine", "A replay", &[section.clone(), section], 8).unwrap();
         let read = reports.read("mine").unwrap();
         assert_eq!((read.created_ms, read.sections.len(), read.sections[0].note.as_str()), (8, 2, "<script>"));

@@ -25,14 +25,14 @@ export function setKey(text) {
   store("sessionStorage", KEY, key || null);
   for (const fn of watchers) fn();
 }
-export const headers = (accept) => (key ? { accept, authorization: `Bearer ${key}` } : { accept });
+export const headers = (accept, shown = key) => (shown ? { accept, authorization: `Bearer ${shown}` } : { accept });
 
 export class HttpError extends Error {
   constructor(status, problem) {
     const title = str(problem.title).slice(0, 200), detail = str(problem.detail).slice(0, 600);
     super([title, detail].filter(Boolean).join(": ") || `The daemon answered ${status}.`);
     this.status = status;
-    this.name = str(problem.type).split("/").pop() || "problem";
+    this.name = str(problem.type).split(/[/:]/).pop() || "problem";
     this.title = title;
     this.detail = detail;
   }
@@ -50,6 +50,8 @@ export async function getJson(path, signal) {
   return res.json();
 }
 
+/** Whether what was asked for is not there, or could not be: such a name is no name. */
+export const isUnknown = (e) => e instanceof HttpError && [400, 404, 422].includes(e.status);
 export const needsKey = (e) => e instanceof HttpError && (e.status === 401 || (e.status === 403 && ["admin-only", "problem"].includes(e.name)));
 
 export function problemText(e) {
@@ -60,9 +62,9 @@ export function problemText(e) {
   return e.message;
 }
 
-async function request(method, path, body, { contentType, signal } = {}) {
+async function request(shown, method, path, body, { contentType, signal } = {}) {
   const raw = typeof body === "string" || body instanceof Blob || body instanceof ArrayBuffer || ArrayBuffer.isView(body);
-  const head = headers("application/json");
+  const head = headers("application/json", shown);
   if (body !== undefined && body !== null) head["content-type"] = contentType || (raw ? "application/octet-stream" : "application/json");
   const payload = body === undefined || body === null ? undefined : raw ? body : JSON.stringify(body);
   const res = await fetch(path, { method, headers: head, body: payload, cache: "no-store", signal });
@@ -72,24 +74,27 @@ async function request(method, path, body, { contentType, signal } = {}) {
 }
 
 export async function send(method, path, body, options) {
-  for (let refused = null; ;) {
+  let shown = key;
+  for (;;) {
     try {
-      return await request(method, path, body, options);
+      const answer = await request(shown, method, path, body, options);
+      if (shown !== key) setKey(shown); // only a key that opened something is kept
+      return answer;
     } catch (e) {
       if (!needsKey(e)) throw e;
-      if (!(await askKey(refused ? `The daemon did not accept that key. ${e.message}` : e.message))) throw new Cancelled("No key was given.");
-      refused = e;
+      shown = await askKey(shown === key ? e.message : `The daemon did not accept that key. ${e.message}`);
+      if (!shown) throw new Cancelled("No key was given.");
     }
   }
 }
 
+/** The key that somebody typed, "" where the dialog was closed. */
 async function askKey(reason) {
   const input = h("input", { id: "admin-key", type: "password", autocomplete: "off", spellcheck: "false", required: true });
   const body = h("div", { class: "dialog-text" }, h("p", {}, reason),
     h("p", { class: "muted" }, "Changing things needs an admin key. It stays in this tab and is forgotten when the tab closes."),
     h("p", { class: "notice-row" }, h("label", { for: "admin-key" }, "Admin key"), input));
   const actions = [{ label: "Cancel", value: null }, { label: "Use this key", value: true, submit: true }];
-  if ((await openDialog({ title: "This needs an admin key", body, actions })) !== true || !input.value.trim()) return false;
-  setKey(input.value);
-  return true;
+  const given = await openDialog({ title: "This needs an admin key", body, actions });
+  return given === true ? input.value.trim() : "";
 }

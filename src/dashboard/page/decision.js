@@ -1,8 +1,8 @@
 // One decision: why its arm was chosen, what running it gave, and how the answer was scored. It is read again while something
 // is still to come.
 
-import { getJson, HttpError } from "./api.js";
-import { $, list, rec, setText, str } from "./dom.js";
+import { getJson, isUnknown } from "./api.js";
+import { $, list, rec, say, setText, str } from "./dom.js";
 import { feed } from "./feed.js";
 import { action, answer, audit, calls, cost, facts, feedback, masked, neighbours, options, prompt, sentence } from "./decision_parts.js";
 import { clock } from "./format.js";
@@ -26,10 +26,10 @@ const page = load(async (signal) => {
     show(d);
     return "ready";
   } catch (e) {
-    if (!(e instanceof HttpError && (e.status === 404 || e.status === 400))) throw e;
+    setText($("fresh"), "");
+    if (!isUnknown(e)) throw e;
     $("missing").hidden = false;
     setText($("missing-id"), id.slice(0, 200));
-    setText($("fresh"), "");
     return "error";
   }
 });
@@ -38,6 +38,7 @@ function show(d) {
   const text = JSON.stringify(d), open = pending(d);
   $("missing").hidden = true;
   if (text !== drawn) {
+    if (drawn) say("There is news of this decision");
     drawn = text;
     wait = AGAIN_MS;
     draw(d);

@@ -177,7 +177,7 @@ export function cost(d) {
   shown.push(row(["All of the round", out.cost_usd], "chosen"));
   if (d.audited) shown.push(row(["Audit probe, paid by nobody's budget but its own", probe]));
   const charged = list(d.feedback).map(rec).find((f) => isNum(f.cost_usd) && f.cost_usd > 0);
-  return [grid("Dollars by arm and role.", [["Part"], [""], ["Dollars", "num"], ["Of the round", "num"]], shown), charged && muted(`The reward was charged ${usd(charged.cost_usd)}.`)];
+  return [grid("Dollars by arm and role.", [["Part"], ["Share"], ["Dollars", "num"], ["Of the round", "num"]], shown), charged && muted(`The reward was charged ${usd(charged.cost_usd)}.`)];
 }
 
 // ---------------------------------------------------------------- feedback

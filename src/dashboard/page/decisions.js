@@ -98,7 +98,8 @@ function drawNote() {
 function emptyText() {
   if (rounds.size) return `None matches these filters (${plural(rounds.size, "decision", "decisions")} seen). New ones that match show up here.`;
   if (feed.state !== "live") return "Waiting for the live connection …";
-  return figures.last && figures.last.rounds > 0 ? "Waiting for the next round." : "No rounds yet. POST a task to /v1/tasks and its round shows up here within a second.";
+  if (figures.last && !(figures.last.rounds > 0)) return "No rounds yet. POST a task to /v1/tasks and its round shows up here within a second.";
+  return "Waiting for the next round.";
 }
 
 function rowOf(d) {
@@ -180,6 +181,7 @@ $("pause").addEventListener("click", () => {
   paused = !paused;
   $("pause").setAttribute("aria-pressed", String(paused));
   setText($("pause"), paused ? "Resume" : "Pause");
+  say(paused ? "Paused: new rows wait" : "Going on");
   schedule();
 });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) schedule(); });

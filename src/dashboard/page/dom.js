@@ -13,7 +13,6 @@
 //   bar(share)  pbar(p)                a bar; a bar with its probability beside it
 //   kv(pairs)                          a list of names and values; empty values are left out
 //   textBlock(text, label)             preformatted text in a box that scrolls
-//   section(title, ...children)        section with a heading of level 2
 //   grid(caption, head, rows)          a table in a box that scrolls; head: [[text or nodes, class], …]
 //   fillTable(table, head, rows)       replaces head (a row, or null to keep it) and rows, keeping focus (by
 //                                      data-key) and a text selection
@@ -21,7 +20,6 @@
 //   store(area, key, value)            reads, writes or (null) forgets; works without storage too
 //   css(name)                          a custom property's value, such as css("--muted")
 //   openDialog({title, body, actions}) modal dialog; resolves with the chosen action's value, null when closed
-//   confirmDialog({title, body, action, danger})   the same with Cancel; resolves to true or false
 
 import { int, prob } from "./format.js";
 
@@ -67,13 +65,12 @@ export const pbar = (p) => h("div", { class: "pbar" }, bar(p), h("span", {}, pro
 
 const filled = ([, v]) => v !== null && v !== undefined && v !== "" && v !== false;
 export const kv = (pairs) => h("dl", { class: "kv" }, pairs.filter(filled).map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v))));
-export const textBlock = (text, label) => h("pre", { class: "text", tabindex: 0, role: "region", "aria-label": label }, clip(text));
-export const section = (title, ...children) => h("section", {}, h("h2", {}, title), ...children);
+export const textBlock = (text, label) => h("pre", { class: "text", tabindex: 0, role: "group", "aria-label": label }, clip(text));
 
 export function grid(caption, head, rows) {
   const cut = rows.slice(0, MAX_ITEMS);
   const said = cut.length < rows.length ? `${caption} First ${MAX_ITEMS} of ${int(rows.length)}.` : caption;
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+  return h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": caption },
     h("table", {}, h("caption", {}, said),
       h("thead", {}, h("tr", {}, head.map(([name, cls]) => h("th", { scope: "col", class: cls }, name)))), h("tbody", {}, cut)));
 }
@@ -116,11 +113,4 @@ export function openDialog({ title, body, actions }) {
     document.body.append(dialog);
     dialog.showModal();
   });
-}
-
-export async function confirmDialog({ title, body, action = "Go on", danger = false }) {
-  const lines = list(body).length ? list(body) : [body];
-  const text = h("div", { class: "dialog-text" }, lines.map((x) => (typeof x === "string" ? h("p", {}, x) : x)));
-  const actions = [{ label: "Cancel", value: null }, { label: action, value: true, submit: true, danger }];
-  return (await openDialog({ title, body: text, actions })) === true;
 }

@@ -1,6 +1,6 @@
 // One domain: what is believed of each arm, its verifiers and their changes, and how score, regret and votes went.
 
-import { getJson, HttpError, problemText } from "./api.js";
+import { getJson, isUnknown, problemText } from "./api.js";
 import { LineChart } from "./chart.js";
 import { $, bar, clamp01, h, isNum, list, rec, setText, str } from "./dom.js";
 import { amount, int, pct, plural, prob, score, score3, usd } from "./format.js";
@@ -9,8 +9,6 @@ import { saveCsv, SortedTable } from "./tables.js";
 import { onQuery, pageLink, pathPart, query, range, rangeFrom, RANGES, setQuery } from "./url.js";
 import { Changes, verifierCard } from "./verifiers.js";
 
-/** What is not there, and what is no name at all. */
-const NO_SUCH = [400, 404, 422];
 const EVERY_MS = 10000;
 const HISTORY_EVERY_MS = 60000;
 const ARMS_SHOWN = 40;
@@ -27,7 +25,7 @@ const loader = load(async (signal) => {
   try {
     return show(rec(await getJson(path, signal)));
   } catch (e) {
-    if (!(e instanceof HttpError && NO_SUCH.includes(e.status))) throw e;
+    if (!isUnknown(e)) throw e;
     setText($("empty-text"), e.message);
     return "empty";
   }
@@ -139,15 +137,15 @@ $("verifier-add").addEventListener("click", () => changes.install(inherits));
 
 // ---------------------------------------------------------------- over time
 
-const scoreChart = new LineChart("score", { title: "Mean score over time", axis: "time", y: "unit", format: score3, empty: "No round was scored in this range." });
+const scoreChart = new LineChart("score", { title: "Mean score over time", axis: "time", y: "unit", format: score3, empty: "No round in this range." });
 const regretChart = new LineChart("regret", { title: "Cumulative regret over time", axis: "time", empty: "No round in this range." });
 
 function drawHistory(d) {
   const points = list(d.points).map(rec).filter((p) => isNum(p.at_ms)).sort((a, b) => a.at_ms - b.at_ms);
   const gap = isNum(d.width_ms) ? d.width_ms : undefined, x = points.map((p) => p.at_ms);
   const xRange = x.length && isNum(d.from_ms) && isNum(d.to_ms) && d.to_ms > d.from_ms ? [Math.min(d.from_ms, x[0]), Math.max(d.to_ms, x[x.length - 1])] : undefined;
-  const scored = points.filter((p) => p.scored > 0 && isNum(p.score));
-  scoreChart.update({ x: scored.map((p) => p.at_ms), gap, xRange, series: [{ id: "score", label: "Mean score", colour: "--ours", values: scored.map((p) => p.score / p.scored) }] });
+  const scored = points.filter((p) => p.rounds > 0 && isNum(p.score));
+  scoreChart.update({ x: scored.map((p) => p.at_ms), gap, xRange, series: [{ id: "score", label: "Mean score", colour: "--ours", values: scored.map((p) => p.score / p.rounds) }] });
   let total = isNum(rec(d.before).regret) ? d.before.regret : 0;
   const regret = points.map((p) => (total += isNum(p.regret) ? p.regret : 0));
   regretChart.update({ x, gap, xRange, series: [{ id: "regret", label: "Cumulative regret", colour: "--ours", width: 2.5, values: regret }], marks: { label: "Probes", values: points.map((p) => p.probes) } });

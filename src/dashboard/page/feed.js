@@ -109,6 +109,7 @@ class Feed {
     const open = this.open;
     this.open = null;
     if (open) open.abort();
+    this.setState("connecting");
   }
   async connect() {
     const mine = (this.open = new AbortController());

@@ -12,7 +12,6 @@
 //   figures.refresh()     fetches it now (resolves when it came, throws where it did not)
 //   figures.now()         the daemon's clock, which may differ from this machine's
 //   ticker(fn, ms)        calls fn every ms while the page is visible; gives a function that stops it
-//   onTheme(fn)           calls fn after the theme changed
 
 import { getJson, hasKey, HttpError, needsKey, onKey, problemText, setKey } from "./api.js";
 import { onThemeChange } from "./chart.js";
@@ -32,13 +31,11 @@ export function setState(state) {
 // ---------------------------------------------------------------- theme
 
 let theme = document.documentElement.dataset.theme || "auto";
-const themeWatchers = new Set([onThemeChange]);
-export const onTheme = (fn) => themeWatchers.add(fn);
 function applyTheme() {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   setText($("theme"), `Theme: ${theme}`);
-  for (const fn of themeWatchers) fn();
+  onThemeChange();
 }
 $("theme").addEventListener("click", () => {
   theme = { auto: "light", light: "dark", dark: "auto" }[theme];
@@ -93,7 +90,7 @@ function drawHeader(d) {
   drawUptime();
   const alerts = list(d.alerts).length;
   $("alerts-badge").hidden = !alerts;
-  setText($("alerts-badge"), int(alerts));
+  setText($("alerts-badge"), alerts > 99 ? "99+" : int(alerts));
   setText($("alerts-said"), alerts ? `, ${plural(alerts, "alert", "alerts")}` : "");
 }
 function drawUptime() {
@@ -199,17 +196,19 @@ export function load(task, options) {
 
 // ---------------------------------------------------------------- start
 
+const nav = document.querySelector(".nav"), current = nav.querySelector("[aria-current]");
+if (current) nav.scrollLeft = current.offsetLeft - nav.clientWidth / 2; // it may be cut off on a narrow screen
 // Pages that do not load the figures themselves still show the header; what goes wrong there is their own notice's matter.
 const refreshQuietly = () => figures.refresh().catch(() => {});
-if (main.dataset.page !== "overview") {
+if (!["overview", "decisions"].includes(main.dataset.page)) {
   refreshQuietly();
   onKey(refreshQuietly);
 }
-let lost = false;
+let wasLive = false;
 feed.on("state", (state) => {
-  if (state === "live" && lost) refreshQuietly();
+  if (state === "live" && wasLive) refreshQuietly(); // figures are pushed only when they change
+  wasLive = wasLive || state === "live";
   // Without the live connection the page grows old: its own notice says so, and goes when the daemon is back.
   for (const l of loaders) if (state === "down" || (state === "live" && l.fails)) l.run();
-  lost = state !== "live" && state !== "connecting";
 });
 feed.start();

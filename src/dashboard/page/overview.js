@@ -1,8 +1,8 @@
 // The overview: alerts, headline figures, charts over time, domains. Figures are pushed; charts are fetched again while
 // something changes, but not often.
 
-import { getJson, hasKey, HttpError, needsKey, problemText } from "./api.js";
-import { $, h, isNum, list, rec, say, setText, str } from "./dom.js";
+import { getJson, hasKey, HttpError, isUnknown, needsKey, problemText } from "./api.js";
+import { $, h, isNum, list, rec, say, setText, store, str } from "./dom.js";
 import { amount, F1, F3, int, pct, plural, score3, span, usd } from "./format.js";
 import { figures, load, setState, ticker } from "./layout.js";
 import { drawHistory, drawRegret, noteCharts } from "./overview_charts.js";
@@ -12,8 +12,10 @@ import { onQuery, pageLink, query, range, rangeFrom, RANGES, setQuery } from "./
 const CHARTS_EVERY_MS = 10000;
 const DOMAIN_EVERY_MS = 5000; // figures of one domain are not pushed
 const WINDOW_EVERY_MS = 30000; // a range's start moves on by itself
+const REGRET_EVERY_MS = 60000; // where only the table of measures needs it
 const CHARTS_TIMEOUT_MS = 20000;
 const ALERTS_SHOWN = 3;
+const ALERTS_HEIGHT = "pointsman.alerts-height";
 const ARMS_LISTED = 100;
 const DOMAINS_LISTED = 500;
 
@@ -34,7 +36,7 @@ const page = load(async (signal) => {
     if (!figures.last) await figures.refresh(signal);
     if (query("domain") === domain) show(d);
   } catch (e) {
-    if (!(e instanceof HttpError && e.status === 404)) throw e;
+    if (!isUnknown(e)) throw e;
     $("unknown").hidden = false;
     setText($("unknown-title"), `This daemon knows no domain “${domain.slice(0, 80)}”`);
     return "error";
@@ -70,7 +72,7 @@ function measureRate(d) {
 }
 
 function drawEmpty() {
-  const body = '{"domain": "arithmetic", "prompt": "What is 17 * 23? Answer with the number."}';
+  const body = '{"prompt": "What is 17 * 23? Answer with the number."}';
   setText($("empty-curl"), [
     `curl -s ${location.origin}/v1/tasks`,
     ...(hasKey() ? ['  -H "authorization: Bearer $POINTSMAN_KEY"'] : []),
@@ -129,7 +131,7 @@ function drawSaved(id, saved, what) {
   const against = names.size === 1 ? [...names][0].slice(0, 60) : what;
   setText($(`n-saved-${id}-sub`), !known ? "not known yet" : `always ${against} would have cost ${usd(saved.cost_usd)}`);
   const box = $(`saved-${id}-arms`);
-  box.hidden = !known || names.size < 2;
+  box.classList.toggle("unseen", !known || names.size < 2);
   const rows = arms.slice(0, ARMS_LISTED).map(([domain, arm]) => `${domain}: ${str(arm)}`);
   if (arms.length > rows.length) rows.push(`and ${int(arms.length - rows.length)} more domains`);
   const ul = box.querySelector("ul"), sig = rows.join("\n");
@@ -170,6 +172,7 @@ function alertRow(a) {
 }
 
 let alertsDrawn = "";
+$("alerts").style.minHeight = `${Number(store("sessionStorage", ALERTS_HEIGHT)) || 0}px`; // room for as many as last time
 function drawAlerts(d) {
   const alerts = list(d.alerts).map(rec).sort((a, b) => Number(b.severity === "error") - Number(a.severity === "error"));
   const sig = JSON.stringify(alerts);
@@ -178,10 +181,12 @@ function drawAlerts(d) {
   if (sig === alertsDrawn) return; // they are read while figures come in
   alertsDrawn = sig;
   const rest = alerts.slice(ALERTS_SHOWN, ALERTS_SHOWN + ARMS_LISTED), left = alerts.length - ALERTS_SHOWN - rest.length;
+  $("alerts").style.minHeight = "";
   $("alerts-list").replaceChildren(...alerts.slice(0, ALERTS_SHOWN).map(alertRow));
   $("alerts-rest").replaceChildren(...rest.map(alertRow), ...(left > 0 ? [h("li", { class: "alert" }, `and ${int(left)} more`)] : []));
   $("alerts-more").hidden = !rest.length;
   setText($("alerts-more-text"), plural(alerts.length - ALERTS_SHOWN, "more alert", "more alerts"));
+  store("sessionStorage", ALERTS_HEIGHT, String($("alerts").offsetHeight));
 }
 
 // ---------------------------------------------------------------- domain and range
@@ -249,11 +254,13 @@ async function chartsNow(anew) {
   }
 }
 
+let regret = null, regretAt = -Infinity; // the last /v1/regret, and when it came
 async function fetchCharts(signal) {
   const domain = query("domain"), to = figures.now(), from = rangeFrom(to);
+  const ofRounds = !domain && from === null, fresh = performance.now() - regretAt < (ofRounds ? 0 : REGRET_EVERY_MS);
   const search = new URLSearchParams({ ...(domain && { domain }), ...(from && { from_ms: Math.floor(from), to_ms: Math.ceil(to) }) });
-  const [history, report] = (await Promise.all([getJson(`/v1/history?${search}`, signal), getJson("/v1/regret", signal)])).map(rec);
-  const ofRounds = !domain && from === null;
+  const [history, report] = (await Promise.all([getJson(`/v1/history?${search}`, signal), fresh ? regret : getJson("/v1/regret", signal)])).map(rec);
+  if (!fresh) [regret, regretAt] = [report, performance.now()];
   drawHistory(history, { from: from || undefined, to, curve: !ofRounds });
   if (ofRounds) drawRegret(report);
   drawMeasures(report, domain);
@@ -264,7 +271,7 @@ async function fetchCharts(signal) {
 }
 
 function chartsFailed(e) {
-  if (needsKey(e) || (e instanceof HttpError && e.status === 404)) return; // the page's own notice says so
+  if (needsKey(e) || isUnknown(e)) return; // the page's own notice says so
   if (!(e instanceof HttpError || e instanceof TypeError)) console.warn("charts:", e.message);
   const again = () => h("button", { type: "button", onclick: () => chartsNow(true) }, "Try again");
   setText($("charts-note"), `The charts could not be loaded. ${problemText(e)}`);
@@ -275,3 +282,4 @@ function chartsFailed(e) {
 ticker(() => { if (range() !== "all") chartsSoon(); }, WINDOW_EVERY_MS);
 document.addEventListener("visibilitychange", () => { if (!document.hidden && shown) chartsSoon(); });
 readQuery();
+chartsNow(true);

@@ -1,7 +1,7 @@
 // One saved replay report: for each section the policies in a table, their regret over the rounds, cost against score, and who
 // did the work in each domain.
 
-import { getJson, HttpError } from "./api.js";
+import { getJson, isUnknown } from "./api.js";
 import { LineChart, ScatterChart } from "./chart.js";
 import { $, bar, css, h, isNum, list, rec, setText, str } from "./dom.js";
 import { amount, dateTime, F1, F2, int, pct, score3, short, usd } from "./format.js";
@@ -9,8 +9,6 @@ import { load } from "./layout.js";
 import { saveCsv, SortedTable } from "./tables.js";
 import { pathPart } from "./url.js";
 
-/** What is not there, and what is no name at all. */
-const NO_SUCH = [400, 404, 422];
 const ROWS_SHOWN = 60;
 const DOMAINS_SHOWN = 60;
 const ARMS_SHOWN = 12;
@@ -29,7 +27,7 @@ load(async (signal) => {
   try {
     return show(rec(await getJson(`/v1/reports/${encodeURIComponent(name)}`, signal)));
   } catch (e) {
-    if (!(e instanceof HttpError && NO_SUCH.includes(e.status))) throw e;
+    if (!isUnknown(e)) throw e;
     setText($("empty-text"), e.message);
     return "empty";
   }

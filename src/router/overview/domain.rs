@@ -12,6 +12,9 @@ use crate::{
     round::{ArmId, Domain},
 };
 
+/// Arms that are listed.
+const ARMS_SHOWN: usize = 500;
+
 /// One domain.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct DomainDetail {
@@ -33,8 +36,10 @@ pub struct DomainDetail {
     pub cum_regret: f64,
     /// Its interval.
     pub regret_interval: Option<Bounds>,
-    /// What is believed of the arms, the best first.
+    /// What is believed of the arms, the best first: 500 at most.
     pub arms: Vec<ArmBelief>,
+    /// How many arms there are, those that were removed and did something included.
+    pub arms_total: usize,
     /// The voters' weights at the last decision.
     pub voters: Vec<VoterWeight>,
     /// The same over time.
@@ -125,6 +130,8 @@ impl Router {
         let mut arms: Vec<_> = states.iter().map(|(arm, state)| belief(arm, *state)).collect();
         arms.extend(gone.map(|(arm, _)| belief(arm, ArmState::Removed)));
         arms.sort_by(|a, b| b.posterior.mean.total_cmp(&a.posterior.mean));
+        let arms_total = arms.len();
+        arms.truncate(ARMS_SHOWN);
         let totals = history.timeline().totals();
         let set = Some(domain.clone());
         Ok(DomainDetail {
@@ -138,6 +145,7 @@ impl Router {
             cum_regret: of.map_or(0.0, |of| of.cum_regret),
             regret_interval: interval(&report, Some(domain)),
             arms,
+            arms_total,
             voters: of.map(|of| of.voters.clone()).unwrap_or_default(),
             weights: history.weights(),
             inherited: !self.registry.has_own(&set),

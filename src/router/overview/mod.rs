@@ -328,7 +328,7 @@ fn standings(
         let idle = states.keys().filter(|arm| !busy.contains(*arm)).take(most - works.len());
         works.extend(idle.map(|arm| DomainArmReport { work: ArmWork::idle(arm), best: None }));
     }
-    works.sort_by(|a, b| b.work.rounds.cmp(&a.work.rounds));
+    works.sort_by_key(|arm| std::cmp::Reverse(arm.work.rounds));
     works.truncate(most);
     let standing = |DomainArmReport { work, best }| {
         let state = states.get(&work.arm).copied().unwrap_or(ArmState::Removed);
