@@ -41,11 +41,13 @@ export const tests = {
 
   async "the example command of an empty install is taken as it stands"({ daemon, page }) {
     const served = await daemon(), shown = await page(served);
+    const bodies = [];
     for (const path of ["/dashboard", "/dashboard/domains"]) {
-      await shown.go(path, null);
-      await shown.shows("#empty-curl", /curl/);
-      await served.task(/-d '(.*)'/.exec(await shown.raw.textContent("#empty-curl"))[1]);
+      await shown.go(path, "empty");
+      bodies.push(/-d '(.*)'/.exec(await shown.text("#empty-curl"))[1]);
     }
+    for (const body of bodies) await served.task(body);
+    await shown.shows("#domains tbody", /unknown/);
   },
 
   async "figures and charts move while tasks come, without a reload"({ daemon, page }) {

@@ -10,7 +10,7 @@ const TELL_BREACHES = () => addEventListener("securitypolicyviolation", (ev) => 
 
 /** What a browser says of connections to a daemon that was killed. */
 export const GONE = /ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_EMPTY_RESPONSE|ERR_SOCKET_NOT_CONNECTED|event stream:/;
-export const status = (code) => new RegExp(`status of ${code}\\b`);
+export const status = (code) => new RegExp(`status (of )?${code}\\b`);
 
 export class Page {
   static async open(browser, daemon, { width = 1440, height = 900, theme = "light", credentials, prepare } = {}) {
@@ -61,7 +61,7 @@ export class Page {
 
   /** The visible text of what is there, "" where nothing is. */
   text(selector) {
-    return this.raw.evaluate((at) => [...document.querySelectorAll(at)].map((el) => el.innerText).join("\n").trim(), selector);
+    return this.raw.evaluate((at) => [...document.querySelectorAll(at)].filter((el) => el.checkVisibility()).map((el) => el.innerText).join("\n").trim(), selector);
   }
   texts(selector) {
     return this.raw.evaluate((at) => [...document.querySelectorAll(at)].filter((el) => el.checkVisibility()).map((el) => el.innerText.trim()), selector);

@@ -35,7 +35,7 @@ ticker(() => loader.run(), EVERY_MS);
 function show(d) {
   drawTiles(d);
   drawArms(list(d.arms).map(rec));
-  drawVerifiers(list(d.verifiers).map(rec));
+  drawVerifiers(list(d.verifiers).map((v) => ({ ...rec(v), inherited: d.inherited === true })));
   drawWeights(rec(d.weights));
 }
 
