@@ -95,7 +95,8 @@ pub(super) async fn identify(State(state): State<ApiState>, mut request: Request
     let (open, for_clients, page) =
         (OPEN.contains(&route), CLIENTS.contains(&route), route.starts_with("/dashboard") || route == "/");
     let caller = match who(&state, request.headers()) {
-        Ok(Caller::Client(key)) if !open && !for_clients => return other_role(&key).into_response(),
+        // Pages hold no data; what they fetch asks for the key that it needs.
+        Ok(Caller::Client(key)) if !open && !for_clients && !page => return other_role(&key).into_response(),
         Ok(caller) => caller,
         Err(_) if open => Caller::Anyone,
         Err(problem) => return chat::in_protocol(route, &problem).unwrap_or_else(|| challenge(problem, page)),

@@ -101,7 +101,7 @@ pub(super) struct HistoryAnswer {
     history: HistoryReport,
 }
 
-/// What rounds came to by time: at most 400 points, each of 15 seconds, 5 minutes, 3 hours or a day, the finest that reach back
+/// What rounds came to by time: at most 400 points, each of a second, 15 seconds, 5 minutes, 3 hours or a day, the finest that reach back
 /// far enough. A time without rounds has no point.
 #[utoipa::path(
     get,

@@ -55,6 +55,8 @@ pub struct Lived<'a> {
     pub reward: f64,
     /// Dollars.
     pub cost_usd: f64,
+    /// The probability that another arm than the favourite would be taken; none where there was no choice.
+    pub exploring: Option<f64>,
     /// What its regret added to the exact sum; 0 where that is not known.
     pub exact_regret: f64,
     /// What it added to the estimate.

@@ -19,6 +19,7 @@ fn lived<'a>(domain: &'a Domain, arm: &'a ArmId, at_ms: i64, reward: f64) -> Liv
         score: reward,
         reward,
         cost_usd: 0.001,
+        exploring: Some(0.1),
         exact_regret: 1.0 - reward,
         estimated_regret: 0.5,
         voters: &[],
@@ -47,16 +48,20 @@ fn verdict(status: VerdictStatus, score: Option<f64>, duration_us: u64) -> Verdi
 fn a_view_reads_the_finest_ring_that_reaches_back_far_enough_and_knows_what_was_before() {
     let (domain, [a, b]) = names();
     let mut history = History::default();
-    // A round a minute for two days.
+    // A round a minute for two days; at first only two.
     let minutes = 2 * 24 * 60;
     for minute in 0..minutes {
+        if minute == 2 {
+            let early = history.all().report(Range::default(), true);
+            assert_eq!((early.width_ms, early.points.len()), (1_000, 2));
+        }
         let arm = if minute % 4 == 0 { &b } else { &a };
         history.add(&lived(&domain, arm, minute * 60_000, f64::from(minute % 2 == 0)));
     }
     let end = minutes * 60_000;
     let of = |from_ms: Option<i64>| history.all().report(Range { from_ms, to_ms: None }, true);
     let hour = of(Some(end - HOUR));
-    assert_eq!((hour.width_ms, hour.points.len()), (15_000, 60));
+    assert_eq!((hour.width_ms, hour.points.len()), (1_000, 60), "a ring reaches further back where little happened");
     assert_eq!(
         (hour.before.rounds, hour.points.iter().map(|point| point.rounds).sum::<u64>()),
         (minutes as u64 - 60, 60)

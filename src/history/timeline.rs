@@ -2,6 +2,7 @@
 //!
 //! | Width | Buckets | Reaches back at least |
 //! |---|---|---|
+//! | 1 s | 300 | 5 minutes |
 //! | 15 s | 240 | 1 hour |
 //! | 5 min | 288 | 1 day |
 //! | 3 h | 248 | 31 days |
@@ -21,7 +22,7 @@ use super::{
 use crate::round::{ArmId, Mode};
 
 /// A ring's bucket width in milliseconds, and how many buckets it has.
-const RINGS: [(i64, usize); 4] = [(15_000, 240), (300_000, 288), (10_800_000, 248), (86_400_000, 400)];
+const RINGS: [(i64, usize); 5] = [(1_000, 300), (15_000, 240), (300_000, 288), (10_800_000, 248), (86_400_000, 400)];
 /// Arms that a bucket tells apart.
 const ARMS_MAX: usize = 64;
 /// Rounds of a block of the recent ones, and how many blocks there are.
@@ -29,7 +30,7 @@ const RECENT: (u64, usize) = (50, 20);
 
 /// Sums over rounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "(u64, u64, f64, f64, f64, f64, f64, u64)", into = "(u64, u64, f64, f64, f64, f64, f64, u64)")]
+#[serde(from = "Row", into = "Row")]
 pub struct Sums {
     /// Rounds.
     pub rounds: u64,
@@ -47,6 +48,10 @@ pub struct Sums {
     pub estimated_regret: f64,
     /// Tasks run on every arm.
     pub probes: u64,
+    /// Rounds in which there was a choice.
+    pub choices: u64,
+    /// Rounds of these in which another arm than the favourite was to be expected.
+    pub exploring: f64,
 }
 
 /// A part of time, as it is asked for, in milliseconds since 1970.
@@ -90,18 +95,31 @@ struct Bucket {
     modes: Vec<(Mode, u64)>,
 }
 
-type Row = (u64, u64, f64, f64, f64, f64, f64, u64);
+type Row = (u64, u64, f64, f64, f64, f64, f64, u64, u64, f64);
 
 impl From<Row> for Sums {
-    fn from((rounds, failures, score, reward, cost_usd, exact_regret, estimated_regret, probes): Row) -> Self {
-        Self { rounds, failures, score, reward, cost_usd, exact_regret, estimated_regret, probes }
+    fn from(
+        (rounds, failures, score, reward, cost_usd, exact_regret, estimated_regret, probes, choices, exploring): Row,
+    ) -> Self {
+        Self { rounds, failures, score, reward, cost_usd, exact_regret, estimated_regret, probes, choices, exploring }
     }
 }
 
 impl From<Sums> for Row {
     fn from(sums: Sums) -> Self {
-        let Sums { rounds, failures, score, reward, cost_usd, exact_regret, estimated_regret, probes } = sums;
-        (rounds, failures, score, reward, cost_usd, exact_regret, estimated_regret, probes)
+        let Sums {
+            rounds,
+            failures,
+            score,
+            reward,
+            cost_usd,
+            exact_regret,
+            estimated_regret,
+            probes,
+            choices,
+            exploring,
+        } = sums;
+        (rounds, failures, score, reward, cost_usd, exact_regret, estimated_regret, probes, choices, exploring)
     }
 }
 
@@ -114,6 +132,8 @@ impl Sums {
         self.cost_usd += lived.cost_usd;
         self.exact_regret += lived.exact_regret;
         self.estimated_regret += lived.estimated_regret;
+        self.choices += u64::from(lived.exploring.is_some());
+        self.exploring += lived.exploring.unwrap_or_default();
     }
 
     /// All of both, or what one has more than another; counts below 0 are 0.
@@ -128,6 +148,8 @@ impl Sums {
             exact_regret: self.exact_regret + sign * other.exact_regret,
             estimated_regret: self.estimated_regret + sign * other.estimated_regret,
             probes: count(self.probes, other.probes),
+            choices: count(self.choices, other.choices),
+            exploring: self.exploring + sign * other.exploring,
         }
     }
 

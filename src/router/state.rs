@@ -179,6 +179,7 @@ impl State {
             score: round.score,
             reward: round.reward,
             cost_usd: round.cost_usd,
+            exploring: (candidates.len() > 1).then(|| 1.0 - candidates.iter().map(|(_, p)| *p).fold(0.0, f64::max)),
             exact_regret: lost.exact,
             estimated_regret: lost.estimated,
             voters: &voters,

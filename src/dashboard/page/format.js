@@ -52,6 +52,7 @@ export function usd(x) {
 }
 export function ms(x) {
   if (!isNum(x)) return "–";
+  if (x > 0 && x < 0.01) return "<0.01 ms";
   if (x >= 120000) return span(x / 1000);
   if (x >= 10000) return `${F1.format(x / 1000)} s`;
   if (x >= 1000) return `${F2.format(x / 1000)} s`;

@@ -21,7 +21,6 @@ export function noteCharts(text, button) {
 }
 
 const per = (sum, n) => (isNum(sum) && n > 0 ? sum / n : null);
-const judged = (p) => (isNum(p.scored) ? p.scored : p.rounds);
 const column = (points, name, i) => points.map((p) => list(p[name])[i]);
 const named = (points, field, names) => list(names).map((name, i) => ({ id: str(name), label: str(name), values: column(points, field, i) }));
 
@@ -31,10 +30,10 @@ export function drawHistory(history, { from, to, curve }) {
   const xRange = isNum(from) && isNum(to) ? [Math.min(from, ...x.slice(0, 1)), Math.max(to, ...x.slice(-1))] : undefined;
   const probes = { label: "Audit probes", values: points.map((p) => p.probes || 0) };
   if (curve) drawCurve(history, points, xRange, probes);
-  recent.update({ x, gap, xRange, marks: probes, series: [{ id: "regret", label: "Regret a round", colour: "--ours", values: points.map((p) => per(p.regret, judged(p))) }] });
+  recent.update({ x, gap, xRange, marks: probes, series: [{ id: "regret", label: "Regret a round", colour: "--ours", values: points.map((p) => per(p.regret, p.rounds)) }] });
   scores.update({ x, gap, xRange, series: [
-    { id: "score", label: "Score", colour: "--s2", values: points.map((p) => per(p.score, judged(p))) },
-    { id: "reward", label: "Reward", colour: "--s5", dash: "6 4", values: points.map((p) => per(p.reward, judged(p))) },
+    { id: "score", label: "Score", colour: "--s2", values: points.map((p) => per(p.score, p.rounds)) },
+    { id: "reward", label: "Reward", colour: "--s5", dash: "6 4", values: points.map((p) => per(p.reward, p.rounds)) },
   ] });
   cost.update({ x, gap, xRange, series: [{ id: "cost", label: "Dollars", colour: "--s1", values: points.map((p) => p.cost_usd) }] });
   arms.update({ x, gap, xRange, series: named(points, "arms", history.arms), others: points.map((p) => p.others || 0) });

@@ -40,7 +40,7 @@ function facts(v, recent) {
   const lately = some ? `of the last ${plural(recent.runs, "run", "runs")}` : "no run lately";
   return [
     ["Weight", number(v.weight)],
-    ["Passed lately", pct(share(recent.passed, recent.runs)), lately],
+    ["Passed lately", pct(share(recent.passed, recent.scored)), lately],
     ["Passed in all", pct(share(v.passed, v.scored)), `of ${int(v.scored)} scored`],
     ["Mean score", score3(v.score_mean), `${int(v.runs)} runs`],
     ["Errors", int(v.errors), `${int(recent.errors)} lately`],

@@ -16,9 +16,10 @@ use crate::{
 const RUNS_MIN: u64 = 10;
 const FAILING: f64 = 0.2;
 const BROKEN: f64 = 0.5;
-/// Rounds of a domain before a collapsed share is told, and the share of its recent rounds at which it is.
-const SETTLED: u64 = 400;
-const COLLAPSED: f64 = 0.995;
+/// Recent rounds of a domain before a collapsed share is told, and the part of them in which another arm than the favourite was to
+/// be expected below which it is.
+const SETTLED: u64 = 500;
+const COLLAPSED: f64 = 0.002;
 /// The part of a budget at which it is near.
 const NEAR: f64 = 0.8;
 /// Entries that memory may be behind.
@@ -57,7 +58,7 @@ pub enum AlertKind {
     BudgetNear,
     /// Memory does not take what was learnt.
     MemoryBehind,
-    /// One arm got all of a domain's last rounds.
+    /// One arm gets nearly all of a domain's tasks, so that nothing is learnt of the others.
     ShareCollapse,
 }
 
@@ -97,9 +98,7 @@ impl Router {
         }
         let of_domain = |name: &Domain| domain.is_none_or(|domain| domain == name);
         alerts.extend(self.verifier_alerts(shown, domain));
-        if states.values().filter(|state| **state != ArmState::Disabled).count() > 1 {
-            alerts.extend(collapsed(report).filter(|alert| alert.domain.as_ref().is_some_and(of_domain)));
-        }
+        alerts.extend(collapsed(report, shown).filter(|alert| alert.domain.as_ref().is_some_and(of_domain)));
         alerts.sort_by_key(|alert| alert.severity);
         alerts
     }
@@ -195,16 +194,18 @@ fn budget(tenant: &TenantReport) -> Vec<Alert> {
     told.into_iter().flatten().collect()
 }
 
-fn collapsed(report: &RegretReport) -> impl Iterator<Item = Alert> {
-    report.domains.iter().filter(|of| of.rounds >= SETTLED).filter_map(|of| {
+fn collapsed<'a>(report: &'a RegretReport, shown: &'a Shown) -> impl Iterator<Item = Alert> + 'a {
+    report.domains.iter().filter_map(|of| {
+        let recent = shown.history.domain(&of.domain)?.timeline().recent();
+        let exploring = recent.exploring / recent.choices.max(1) as f64;
         let most = of.arms.iter().max_by(|a, b| a.work.share_recent.total_cmp(&b.work.share_recent))?;
-        (most.work.share_recent >= COLLAPSED).then(|| {
+        (recent.choices >= SETTLED && exploring < COLLAPSED).then(|| {
             let text = format!(
-                "{:.0} % of the last 200 rounds of {} went to {}: hardly anything is learnt of the others, so a better one \
-                 would not be noticed.",
-                100.0 * most.work.share_recent,
+                "{} takes nearly all tasks of {}: another arm is to be expected in {:.1} of 1,000 rounds, so a better one would not be \
+                 noticed.",
+                most.work.arm,
                 of.domain,
-                most.work.arm
+                1_000.0 * exploring
             );
             let told = alert(AlertKind::ShareCollapse, Severity::Warning, &most.work.arm, text);
             Alert { domain: Some(of.domain.clone()), ..told }
