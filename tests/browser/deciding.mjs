@@ -87,7 +87,7 @@ export const tests = {
     const served = await daemon(), shown = await page(served);
     await served.stream(mixed(4));
     await served.learnt(4);
-    shown.expect(status(422), status(404));
+    shown.expect(status(422), status(404), status(400));
     await shown.go("/dashboard/domains/nowhere", "empty");
     await shown.shows("#empty", /There is no such domain/);
     await shown.go("/dashboard/domains/No%20name%2F..", "empty");
