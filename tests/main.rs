@@ -3,6 +3,7 @@
 mod arms;
 mod audits;
 mod bad_input;
+mod browser;
 mod chats;
 mod commands;
 mod compaction;

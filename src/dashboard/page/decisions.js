@@ -207,6 +207,7 @@ feed.on("state", schedule);
 figures.on((d) => {
   for (const x of list(d.domains)) noteName("domain", str(x.domain));
   for (const x of list(d.arms)) noteName("arm", str(x.arm));
+  if (!rounds.size) schedule(); // what is said in place of rows depends on them
 });
 // Without a live connection this asks for the key, or says what is wrong.
 load(async (signal) => {

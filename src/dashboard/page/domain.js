@@ -1,6 +1,6 @@
 // One domain: what is believed of each arm, its verifiers and their changes, and how score, regret and votes went.
 
-import { getJson, HttpError, problemText } from "./api.js";
+import { getJson, isUnknown, problemText } from "./api.js";
 import { LineChart } from "./chart.js";
 import { $, bar, clamp01, h, isNum, list, rec, setText, str } from "./dom.js";
 import { amount, int, pct, plural, prob, score, score3, usd } from "./format.js";
@@ -25,7 +25,7 @@ const loader = load(async (signal) => {
   try {
     return show(rec(await getJson(path, signal)));
   } catch (e) {
-    if (!(e instanceof HttpError && e.name === "unknown-domain")) throw e;
+    if (!isUnknown(e)) throw e;
     setText($("empty-text"), e.message);
     return "empty";
   }
@@ -35,7 +35,7 @@ ticker(() => loader.run(), EVERY_MS);
 function show(d) {
   drawTiles(d);
   drawArms(list(d.arms).map(rec));
-  drawVerifiers(list(d.verifiers).map(rec));
+  drawVerifiers(list(d.verifiers).map((v) => ({ ...rec(v), inherited: d.inherited === true })));
   drawWeights(rec(d.weights));
 }
 

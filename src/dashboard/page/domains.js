@@ -58,7 +58,7 @@ function show(d) {
 }
 
 function exampleTask() {
-  const body = '{"domain": "arithmetic", "prompt": "What is 17 * 23? Answer with the number."}';
+  const body = '{"prompt": "What is 17 * 23? Answer with the number."}';
   const key = hasKey() ? ['  -H "authorization: Bearer $POINTSMAN_KEY"'] : [];
   return [`curl -s ${location.origin}/v1/tasks`, ...key, "  -H 'content-type: application/json'", `  -d '${body}'`].join(" \\\n");
 }

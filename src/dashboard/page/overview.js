@@ -145,7 +145,8 @@ function drawSaved(id, saved, what) {
 const MEND = {
   breaker_open: (a) => [pageLink("decisions", "", { arm: a.subject, status: "failed" }), "See its failed decisions"],
   quarantined: (a) => [pageLink("decisions", "", { arm: a.subject }), "See its decisions"],
-  verifier_failing: (a) => [pageLink("domains", a.domain || "*"), "Open its verifiers"],
+  // One that all domains share has no page of its own.
+  verifier_failing: (a) => [pageLink("domains", a.domain), a.domain ? "Open its verifiers" : "Open the domains"],
   share_collapse: (a) => [pageLink("domains", a.domain), "Open the domain"],
   memory_behind: () => [pageLink("memory"), "Open memory"],
   learner_stopped: () => [pageLink("policies"), "Open policies"],

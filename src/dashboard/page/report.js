@@ -1,7 +1,7 @@
 // One saved replay report: for each section the policies in a table, their regret over the rounds, cost against score, and who
 // did the work in each domain.
 
-import { getJson, HttpError } from "./api.js";
+import { getJson, isUnknown } from "./api.js";
 import { LineChart, ScatterChart } from "./chart.js";
 import { $, bar, css, h, isNum, list, rec, setText, str } from "./dom.js";
 import { amount, dateTime, F1, F2, int, pct, score3, short, usd } from "./format.js";
@@ -27,7 +27,7 @@ load(async (signal) => {
   try {
     return show(rec(await getJson(`/v1/reports/${encodeURIComponent(name)}`, signal)));
   } catch (e) {
-    if (!(e instanceof HttpError && e.status === 404)) throw e;
+    if (!isUnknown(e)) throw e;
     setText($("empty-text"), e.message);
     return "empty";
   }
