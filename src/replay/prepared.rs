@@ -28,7 +28,8 @@ pub struct Prepared<'a> {
     /// Neighbours that a task recalls.
     pub(super) recall: usize,
     warm: Option<Warm<'a>>,
-    cold: Standings,
+    /// What the arms did on tasks that are known before.
+    standings: Standings,
 }
 
 /// What is known before.
@@ -37,7 +38,6 @@ struct Warm<'a> {
     splits: Vec<String>,
     contexts: Vec<Context>,
     scoring: Scoring,
-    standings: Standings,
     /// For each task of the stream, the nearest of the known ones.
     nearest: Vec<Vec<Near>>,
 }
@@ -55,7 +55,7 @@ impl<'a> Prepared<'a> {
     pub fn cold(dataset: &'a Dataset, embeddings: &'a [Embedding], recall: usize) -> Result<Self, ReplayError> {
         one_each(dataset, embeddings)?;
         let candidates = all_candidates(dataset);
-        Ok(Self { dataset, embeddings, candidates, recall, warm: None, cold: Standings::default() })
+        Ok(Self { dataset, embeddings, candidates, recall, warm: None, standings: Standings::default() })
     }
 
     /// A stream before which all outcomes on other tasks of the same models are known.
@@ -90,9 +90,9 @@ impl<'a> Prepared<'a> {
         let nearest = nearest(embeddings, known_embeddings, recall, |_| known.tasks.len());
         let mut splits: Vec<String> = known.tasks.iter().map(|task| task.split.clone()).collect();
         splits.dedup();
-        let warm = Warm { dataset: known, splits, contexts, scoring, standings, nearest };
+        let warm = Warm { dataset: known, splits, contexts, scoring, nearest };
         let candidates = all_candidates(dataset);
-        Ok(Self { dataset, embeddings, candidates, recall, warm: Some(warm), cold: Standings::default() })
+        Ok(Self { dataset, embeddings, candidates, recall, warm: Some(warm), standings })
     }
 
     /// How many tasks the stream has.
@@ -106,7 +106,7 @@ impl<'a> Prepared<'a> {
     }
 
     pub(super) fn standings(&self) -> &Standings {
-        self.warm.as_ref().map_or(&self.cold, |warm| &warm.standings)
+        &self.standings
     }
 
     pub(super) fn candidates(&self, task: usize) -> &[Candidate] {

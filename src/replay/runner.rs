@@ -230,13 +230,13 @@ pub fn run(
     options: &ReplayOptions,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<PolicyReport, ReplayError> {
-    let started = Instant::now();
-    let orders = orders(prepared, learner.snapshot(), options, progress)?;
+    let (started, protocol) = (Instant::now(), learner.protocol());
+    let orders = orders(prepared, learner, options, progress)?;
     let setting = Setting {
         dataset: prepared.dataset,
         rule: options.rule,
         order: options.order,
-        protocol: learner.protocol(),
+        protocol,
         warm: prepared.warm_splits(),
     };
     Ok(PolicyReport::join(setting, &options.policy, &orders, started.elapsed().as_secs_f64()))

@@ -185,17 +185,16 @@ fn policies(
     let prepared = prepared(stream, known, scoring, arguments.recall.into())?;
     let mut reports = Vec::with_capacity(arguments.policy.len());
     for policy in &arguments.policy {
-        let options = options(policy);
+        let (options, learner) = (options(policy), maker.make(policy)?);
         if arguments.check_leaks {
             let known = known.map(|known| (&known.dataset, known.vectors.as_slice()));
-            let learner = maker.make(policy)?;
             let leak = leak::check(&stream.dataset, &stream.vectors, known, &options, &|_| learner.snapshot())?;
             match leak {
                 Some(leak) => bail!("{policy}: {leak}"),
                 None => eprintln!("{policy} sees the outcomes of what it took, and no others"),
             }
         }
-        reports.push(one(&prepared, maker.make(policy)?, &options)?);
+        reports.push(one(&prepared, learner, &options)?);
     }
     Ok(reports)
 }
