@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { mixed, sum, word } from "./daemon.mjs";
 import { GONE } from "./page.mjs";
-import { median, until } from "./wait.mjs";
+import { median, PATIENCE_MS, until } from "./wait.mjs";
 
 /** A row is meant to be there 500 ms after its outcome. Half of them are given four times that: other tests share the machine. */
 const ROW_MAX_MS = 2000;
@@ -59,12 +59,14 @@ export const tests = {
     await shown.shows("#n-rounds", "40");
     assert.equal(await shown.attribute("main", "data-state"), "ready");
     const chart = () => shown.attribute("#regret-chart", "aria-label");
-    await until("the curve reaches round 40", async () => /to Round 40\b/.test(await chart()), { last: chart });
+    // Charts are read anew every ten seconds at most.
+    const reaches = (round) => until(`the curve reaches round ${round}`, async () => new RegExp(`to Round ${round}\\b`).test(await chart()), { last: chart, patience: 2 * PATIENCE_MS });
+    await reaches(40);
     await shown.drawn("regret-chart");
     await shown.shows("#domains tbody", /math[\s\S]*text|text[\s\S]*math/);
     await served.stream(mixed(40, 40));
     await shown.shows("#n-rounds", "80");
-    await until("the curve reaches round 80", async () => /to Round 80\b/.test(await chart()), { last: chart });
+    await reaches(80);
     assert.ok(await shown.raw.evaluate(() => window.opened), "the page was not loaded again");
   },
 

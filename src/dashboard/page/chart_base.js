@@ -168,7 +168,8 @@ export const yRanges = {
     return high > low ? [low, high] : [0, 1];
   },
   auto: (min, max) => {
-    const pad = (max - min) * 0.06 || Math.abs(max) * 0.1 || 0.5;
+    // Values that hardly differ get room enough for ticks whose texts differ.
+    const pad = Math.max((max - min) * 0.06, Math.abs(max) * 0.004) || 0.5;
     return [min - pad, max + pad];
   },
 };

@@ -4,7 +4,7 @@
 import { getJson, isUnknown } from "./api.js";
 import { LineChart, ScatterChart } from "./chart.js";
 import { $, bar, css, h, isNum, list, rec, setText, str } from "./dom.js";
-import { amount, dateTime, F1, F2, int, pct, score3, short, usd } from "./format.js";
+import { amount, dateTime, F1, F2, int, pct, plural, score3, short, usd } from "./format.js";
 import { load } from "./layout.js";
 import { saveCsv, SortedTable } from "./tables.js";
 import { pathPart } from "./url.js";
@@ -224,7 +224,7 @@ function fillShares(table, r) {
   table.tBodies[0].replaceChildren(...domains.slice(0, DOMAINS_SHOWN).map(([domain, x]) => {
     const d = rec(x), shares = rec(d.share_by_arm), of = (arm) => (Object.hasOwn(shares, arm) && isNum(shares[arm]) ? shares[arm] : 0);
     const top = Math.max(...own.map(of));
-    return h("tr", {}, h("th", { scope: "row" }, domain, h("span", { class: "cell-sub" }, `${int(d.n)} rounds`)), h("td", { class: "num" }, score3(d.mean_score)), h("td", { class: "num" }, amount(d.cum_regret)),
+    return h("tr", {}, h("th", { scope: "row" }, domain, h("span", { class: "cell-sub" }, plural(d.n, "round", "rounds"))), h("td", { class: "num" }, score3(d.mean_score)), h("td", { class: "num" }, amount(d.cum_regret)),
       own.map((arm) => shareCell(of(arm), of(arm) === top)), rest.length > 0 && shareCell(rest.reduce((t, arm) => t + of(arm), 0), false));
   }));
   if (domains.length > DOMAINS_SHOWN) table.tBodies[0].append(h("tr", {}, h("td", { colspan: head.length, class: "none" }, `${int(domains.length - DOMAINS_SHOWN)} more domains are not shown.`)));
