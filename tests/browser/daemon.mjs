@@ -109,6 +109,15 @@ export class Daemon {
     return ran.stdout.trim();
   }
 
+  /** Saves a replay of two tasks and two models under a name. */
+  replay(name) {
+    const table = "sample_id,prompt,eval_name,a,b,a|total_cost,b|total_cost\nmmlu-law.val.1,Which?,mmlu-law,1.0,0.5,0.0002,0.002\ngsm.2,Why?,grade-school-math,0.0,1.0,0.0001,0.001\n";
+    writeFileSync(join(this.folder, "table.csv"), table);
+    writeFileSync(join(this.folder, "models.json"), JSON.stringify({ models: ["a", "b"].map((model) => ({ model, input_per_1m: 1, output_per_1m: 2 })) }));
+    const policies = ["--policy", "uniform", "--policy", "lin_ucb", "--seeds", "2"];
+    this.run("replay", "--dataset", join(this.folder, "table.csv"), ...policies, "--save", name, "--data-dir", this.data);
+  }
+
   async ask(path, body) {
     const headers = { ...(this.key && { authorization: `Bearer ${this.key}` }), ...(body !== undefined && { "content-type": "application/json" }) };
     const response = await fetch(this.url + path, { method: body === undefined ? "GET" : "POST", headers, body: typeof body === "object" ? JSON.stringify(body) : body });

@@ -1,9 +1,6 @@
 // Texts that would be scripts if a page took them for HTML, and answers with more names and stranger numbers than a page can show.
 
 import assert from "node:assert/strict";
-import { writeFileSync, mkdirSync } from "node:fs";
-import { join } from "node:path";
-import { ARMS } from "./daemon.mjs";
 import { until } from "./wait.mjs";
 
 const IMAGE = "<img src=x onerror=hostile()>", SCRIPT = "<script>hostile()</script>";
@@ -23,25 +20,37 @@ const armName = (n) => (n % 1000 ? `vendor-${n % 97}/model-with-a-rather-long-na
 
 /** An overview of far too many arms, from a daemon whose clock is two days ahead, with numbers that are none. */
 function crowd() {
-  const arm = (n) => ({ arm: armName(n), rounds: n % 7 ? ARM_COUNT - n : null, share: n % 11 ? 1 / ARM_COUNT : null, share_recent: n % 5 ? 0.0001 : null, score_mean: n % 3 ? 0.5 : null, cost_usd: n % 13 ? n : "Infinity", state: n % 50 ? "active" : "quarantined", best: null });
+  const arm = (n) => ({
+    arm: armName(n), rounds: n % 7 ? ARM_COUNT - n : null, share: n % 11 ? 1 / ARM_COUNT : null, share_recent: n % 5 ? 0.0001 : null,
+    score_mean: n % 3 ? 0.5 : null, cost_usd: n % 13 ? n : "Infinity", state: n % 50 ? "active" : "quarantined", best: null,
+  });
   const arms = Array.from({ length: ARM_COUNT }, (_, n) => arm(n));
-  const domains = Array.from({ length: 400 }, (_, n) => ({ domain: n ? `domain-${n}` : SCRIPT, rounds: n % 9 ? 1000 - n : null, share: null, score_mean: null, cum_regret: n % 2 ? "Infinity" : -3, cost_usd: null, arms: n < 2 ? arms : arms.slice(0, 3), voters: [] }));
-  const alert = (n) => ({ kind: n % 2 ? "quarantined" : "breaker_open", severity: n % 2 ? "warning" : "error", subject: armName(n), domain: null, text: `${SCRIPT} the arm ${armName(n)} rests` });
+  const domains = Array.from({ length: 400 }, (_, n) => ({
+    domain: n ? `domain-${n}` : SCRIPT, rounds: n % 9 ? 1000 - n : null, share: null, score_mean: null, cum_regret: n % 2 ? "Infinity" : -3, cost_usd: null,
+    arms: n < 2 ? arms : arms.slice(0, 3), voters: [],
+  }));
+  const alerts = Array.from({ length: 200 }, (_, n) => ({
+    kind: n % 2 ? "quarantined" : "breaker_open", severity: n % 2 ? "warning" : "error", subject: armName(n), domain: null, text: `${SCRIPT} ${armName(n)} rests`,
+  }));
   return {
-    at_ms: Date.now() + 2 * DAY_MS, uptime_s: null, rounds: 5e12, abandoned: null, failures: null, policy: { name: SCRIPT, version: null, card: IMAGE }, memory: { entries: null, behind: null, cap: null }, progress: null,
-    kind: "estimated", target: null, cum_regret: null, regret_interval: { rounds: null, cum_regret: null, low: null, high: "Infinity" }, recent: { rounds: null, regret_per_round: null, score_mean: "Infinity", reward_mean: null, cost_usd: null },
-    score_mean: null, reward_sum: -1e300, cost_usd: "Infinity", saved: { best_fixed: { arms: Object.fromEntries(domains.map((d) => [d.domain, armName(7)])), cost_usd: null, saved_usd: -1e-12 }, dearest: null },
-    audit: null, audits: null, arms, modes: [{ mode: "single", rounds: null }, { mode: SCRIPT, rounds: 3 }], domains, alerts: Array.from({ length: 200 }, (_, n) => alert(n)),
+    at_ms: Date.now() + 2 * DAY_MS, uptime_s: null, rounds: 5e12, abandoned: null, failures: null, progress: null, audit: null, audits: null,
+    policy: { name: SCRIPT, version: null, card: IMAGE }, memory: { entries: null, behind: null, cap: null },
+    kind: "estimated", target: null, cum_regret: null, regret_interval: { rounds: null, cum_regret: null, low: null, high: "Infinity" },
+    recent: { rounds: null, regret_per_round: null, score_mean: "Infinity", reward_mean: null, cost_usd: null },
+    score_mean: null, reward_sum: -1e300, cost_usd: "Infinity",
+    saved: { best_fixed: { arms: Object.fromEntries(domains.map((d) => [d.domain, armName(7)])), cost_usd: null, saved_usd: -1e-12 }, dearest: null },
+    arms, modes: [{ mode: "single", rounds: null }, { mode: SCRIPT, rounds: 3 }], domains, alerts,
   };
 }
 
 function crowdedHistory() {
   const at = (n) => Date.now() + DAY_MS + n * 60e3, hole = (n, x) => (n % 4 ? x : null);
   const points = Array.from({ length: 60 }, (_, n) => ({
-    at_ms: at(n), rounds: n + 1, failures: null, scored: hole(n, n + 1), score: hole(n, n), reward: hole(n, n), cost_usd: n % 7 ? 0.1 : "Infinity", regret: hole(n, -0.1), probes: n % 10 ? 0 : 1,
-    arms: Array.from({ length: ARM_COUNT }, (_, arm) => (arm % 3 ? (arm + n) % 11 : null)), others: hole(n, 4), modes: [1, null],
+    at_ms: at(n), rounds: n + 1, failures: null, score: hole(n, n), reward: hole(n, n), cost_usd: n % 7 ? 0.1 : "Infinity", regret: hole(n, -0.1),
+    probes: n % 10 ? 0 : 1, arms: Array.from({ length: ARM_COUNT }, (_, arm) => (arm % 3 ? (arm + n) % 11 : null)), others: hole(n, 4), modes: [1, null],
   }));
-  return { width_ms: 60e3, from_ms: at(0), to_ms: at(60), kind: "estimated", arms: Array.from({ length: ARM_COUNT }, (_, n) => armName(n)), modes: ["single", SCRIPT], others: 5, before: { rounds: null, regret: null }, points };
+  const arms = Array.from({ length: ARM_COUNT }, (_, n) => armName(n));
+  return { width_ms: 60e3, from_ms: at(0), to_ms: at(60), kind: "estimated", arms, modes: ["single", SCRIPT], others: 5, before: { rounds: null, regret: null }, points };
 }
 /** JSON knows no infinity, but a reader takes a number that is too large for one. */
 const body = (value) => ({ contentType: "application/json", body: JSON.stringify(value).replaceAll('"Infinity"', "1e999") });
@@ -49,17 +58,24 @@ const body = (value) => ({ contentType: "application/json", body: JSON.stringify
 export const tests = {
   async "scripts in prompts, ids, answers, traces, cards and reports are text"({ daemon, page }) {
     const served = await daemon({ cards: { sly: `policy = "${IMAGE}"\n` } }), shown = await page(served, { prepare });
-    const task = (n, reference) => ({ id: `${n}${IMAGE_ID}`, session: SCRIPT_ID, domain: n % 2 ? "math" : "text", prompt: `${IMAGE} ${SCRIPT} What is said ${n}?`, metadata: { reference, note: { [SCRIPT]: IMAGE } } });
+    const task = (n, reference) => ({
+      id: `${n}${IMAGE_ID}`, session: SCRIPT_ID, domain: n % 2 ? "math" : "text", prompt: `${IMAGE} ${SCRIPT} What is said ${n}?`,
+      metadata: { reference, note: { [SCRIPT]: IMAGE } },
+    });
     for (let n = 0; n < 8; n += 1) await served.task(task(n, n % 3 ? `${IMAGE} ${SCRIPT} lamp` : SCRIPT));
     await served.learnt(8);
     const { decision_id: id } = await served.task({ ...task(9, `${IMAGE} ${SCRIPT} lamp`), constraints: { arms: ["good"] } });
     const said = JSON.stringify(await served.get(`/v1/decisions/${id}`));
     assert.ok(said.split(IMAGE).length > 3, "the answer has it too");
-    const row = { policy: SCRIPT, kind: "replayed", dataset: IMAGE, n: 2, seeds: 1, mean_score: 0.5, cum_regret: 1, total_cost_usd: 0.1, attempts_mean: 1, seconds: 1, curve: [[1, 0.5], [2, 1]], domains: { [IMAGE]: { n: 2, mean_score: 0.5, cum_regret: 1, share_by_arm: { [SCRIPT]: 1 } } } };
-    served.run("replay", "--dataset", dataset(served.folder), "--policy", "uniform", "--seeds", "1", "--save", "sly", "--data-dir", served.data);
-
-    await shown.raw.route("**/v1/reports/sly", (route) => route.fulfill(body({ name: "sly", title: IMAGE, created_ms: 1, sections: [{ title: SCRIPT, note: IMAGE, rows: [row, { ...row, policy: IMAGE, kind: IMAGE }] }] })));
-    for (const path of ["", "/domains", "/domains/math", "/decisions", `/decisions/${id}`, `/memory?q=${encodeURIComponent(IMAGE)}&colour=arm`, "/policies", "/reports", "/reports/sly"]) {
+    const row = {
+      policy: SCRIPT, kind: "replayed", dataset: IMAGE, n: 2, seeds: 1, mean_score: 0.5, cum_regret: 1, total_cost_usd: 0.1, attempts_mean: 1, seconds: 1,
+      curve: [[1, 0.5], [2, 1]], domains: { [IMAGE]: { n: 2, mean_score: 0.5, cum_regret: 1, share_by_arm: { [SCRIPT]: 1 } } },
+    };
+    const report = { name: "sly", title: IMAGE, created_ms: 1, sections: [{ title: SCRIPT, note: IMAGE, rows: [row, { ...row, policy: IMAGE, kind: IMAGE }] }] };
+    served.replay("sly");
+    await shown.raw.route("**/v1/reports/sly", (route) => route.fulfill(body(report)));
+    const memory = `/memory?q=${encodeURIComponent(IMAGE)}&colour=arm`;
+    for (const path of ["", "/domains", "/domains/math", "/decisions", `/decisions/${id}`, memory, "/policies", "/reports", "/reports/sly"]) {
       await shown.go(`/dashboard${path}`);
       await shown.connected();
       await harmless(shown, path || "the overview");
@@ -85,7 +101,8 @@ export const tests = {
     await served.task({ prompt: "What is two plus two?" });
     shown.expect(/status (of )?4\d\d/);
     const evil = encodeURIComponent(`${IMAGE}${SCRIPT}`);
-    for (const path of [`?domain=${evil}&range=${evil}`, `/domains/${evil}`, `/decisions?domain=${evil}&arm=${evil}&q=${evil}`, `/decisions/${evil}`, `/memory?q=${evil}&domain=${evil}&colour=${evil}`, `/reports/${evil}`]) {
+    const queries = [`?domain=${evil}&range=${evil}`, `/decisions?domain=${evil}&arm=${evil}&q=${evil}`, `/memory?q=${evil}&domain=${evil}&colour=${evil}`];
+    for (const path of [...queries, `/domains/${evil}`, `/decisions/${evil}`, `/reports/${evil}`]) {
       await shown.go(`/dashboard${path}`, null);
       await until("the page is done loading", async () => (await shown.attribute("main", "data-state")) !== "loading");
       await harmless(shown, path);
@@ -122,11 +139,13 @@ export const tests = {
     }
   },
 
-  async "no answer at all, half of one and one that is no JSON are said to be so"({ daemon, page }) {
+  async "answers that went wrong are said to be so, and the page goes on when they are right again"({ daemon, page }) {
     const served = await daemon(), shown = await page(served);
     await served.task({ prompt: "What is two plus two?" });
     shown.expect(/status of 500/);
-    for (const [answer, words] of [[{ status: 500, ...body({ type: "urn:pointsman:problem:internal", title: "Something broke", status: 500 }) }, /Something broke/], [{ contentType: "application/json", body: "{\"rounds\": 1" }, /not JSON/]]) {
+    const broken = { status: 500, ...body({ type: "urn:pointsman:problem:internal", title: "Something broke", status: 500 }) };
+    const half = { contentType: "application/json", body: '{"rounds": 1' };
+    for (const [answer, words] of [[broken, /Something broke/], [half, /not JSON/]]) {
       await shown.raw.route(/\/v1\/(overview|policies|reports)/, (route) => route.fulfill(answer));
       for (const path of ["/dashboard", "/dashboard/domains", "/dashboard/policies", "/dashboard/reports"]) {
         await shown.raw.route("**/v1/events", (route) => route.fulfill({ contentType: "text/event-stream", body: ": nothing\n\n" }));
@@ -140,12 +159,3 @@ export const tests = {
     }
   },
 };
-
-/** Two tasks and two models, as `pointsman replay` reads them. */
-export function dataset(folder) {
-  const file = join(folder, "table.csv");
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(file, 'sample_id,prompt,eval_name,a,b,a|total_cost,b|total_cost\nmmlu-law.val.1,Which?,mmlu-law,1.0,0.5,0.0002,0.002\ngsm.2,"2+2?\nSay why.",grade-school-math,0.0,1.0,0.0001,0.001\n');
-  writeFileSync(join(folder, "models.json"), JSON.stringify({ models: [{ model: "a", input_per_1m: 1, output_per_1m: 2 }, { model: "b", input_per_1m: 10, output_per_1m: 20.5 }] }));
-  return file;
-}

@@ -3,7 +3,6 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { ARMS, DOWN, mixed, word } from "./daemon.mjs";
-import { dataset } from "./hostile.mjs";
 import { until } from "./wait.mjs";
 
 const WEIGHT_MAX = 2e6;
@@ -17,7 +16,7 @@ async function furnished(daemon) {
   for (let n = 0; n < 8; n += 1) await served.failing(word(900 + n, { constraints: { arms: ["down"] } })); // its breaker opens: an alert
   await served.ask("/v1/policies/shadow", { card: "steady" });
   const [answer] = await served.stream(mixed(50, 150));
-  served.run("replay", "--dataset", dataset(served.folder), "--policy", "uniform", "--policy", "lin_ucb", "--seeds", "2", "--save", "first", "--data-dir", served.data);
+  served.replay("first");
   await served.learnt(200);
   return [served, {
     overview: "", domains: "/domains", domain: "/domains/math", decisions: "/decisions", decision: `/decisions/${answer.decision_id}`,
@@ -75,7 +74,8 @@ export const tests = {
     for (const width of [1440, 390]) {
       const shown = await stand.page(served, { width, theme: "dark" });
       shown.expect(/status (of )?4\d\d/);
-      for (const [path, state] of [["", "empty"], ["/domains", "empty"], ["/decisions", "empty"], ["/memory", "empty"], ["/reports", "empty"], ["/policies", "ready"], ["/domains/math", "ready"], ["/decisions/01890a5d-ac96-774b-bcce-b302099a8057", "error"]]) {
+      const states = { "": "empty", "/domains": "empty", "/decisions": "empty", "/memory": "empty", "/reports": "empty", "/policies": "ready", "/domains/math": "ready", "/decisions/none": "error" };
+      for (const [path, state] of Object.entries(states)) {
         await shown.go(`/dashboard${path}`, state);
         await sound(shown, axe, `${path || "the overview"} without anything`);
       }

@@ -3,7 +3,6 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { mixed } from "./daemon.mjs";
-import { dataset } from "./hostile.mjs";
 import { until } from "./wait.mjs";
 
 export const tests = {
@@ -84,7 +83,7 @@ export const tests = {
 
   async "a saved replay is listed and has its page"({ daemon, page }) {
     const served = await daemon(), shown = await page(served);
-    served.run("replay", "--dataset", dataset(served.folder), "--policy", "uniform", "--policy", "lin_ucb", "--seeds", "2", "--save", "first", "--data-dir", served.data);
+    served.replay("first");
     await shown.go("/dashboard/reports");
     await shown.click("#reports tbody a");
     await shown.raw.waitForURL("**/dashboard/reports/first");
