@@ -125,7 +125,7 @@ export function neighbours(d) {
   const ctx = rec(d.context), near = list(ctx.neighbours).map(rec), text = str(rec(d.task).prompt);
   if (!near.length) return [muted(`None recalled (${name(ctx.recall) || "unknown"}${ctx.recall_error ? `: ${str(ctx.recall_error).slice(0, 300)}` : ""}).`)];
   const outcome = (o) => h("details", {}, h("summary", {}, `${action(o)}: ${score(rec(o).score)}, ${usd(rec(o).cost_usd)}`), str(rec(o).trace) ? textBlock(o.trace, "Trace") : muted("No trace."));
-  const rows = near.map((n) => h("tr", {}, h("td", { class: "detail" }, name(n.task_id)), h("td", {}, pbar(n.similarity)), h("td", { class: "detail" }, name(n.domain)),
+  const rows = near.map((n) => h("tr", {}, h("td", { class: "detail" }, isNum(n.seq) ? h("a", { href: pageLink("memory", "", { entry: String(n.seq) }) }, name(n.task_id)) : name(n.task_id)), h("td", {}, pbar(n.similarity)), h("td", { class: "detail" }, name(n.domain)),
     h("td", { class: "detail" }, list(n.outcomes).length ? list(n.outcomes).slice(0, VOTERS_MAX).map(outcome) : "–")));
   const link = text && !text.startsWith("blake3:") && h("p", { class: "after" }, h("a", { href: pageLink("memory", "", { q: text.slice(0, 1000) }) }, "Search memory for this prompt"));
   return [grid("Past tasks nearest to this one, and how each arm did on them.", [["Task"], ["Similarity"], ["Domain"], ["Outcomes"]], rows), link];

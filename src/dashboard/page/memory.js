@@ -191,7 +191,8 @@ $("colour").addEventListener("change", () => {
 async function showEntry(seq) {
   if (!isNum(seq)) return;
   const body = h("div", { class: "ask-body", tabindex: 0, role: "region", "aria-label": "Entry" }, h("p", { class: "muted", role: "status" }, "Loading …"));
-  showDialog({ id: "entry", title: `Entry ${seq}`, body });
+  setQuery("entry", String(seq));
+  showDialog({ id: "entry", title: `Entry ${seq}`, body, onclose: () => setQuery("entry", "") });
   try {
     const e = rec(await getJson(`/v1/memory/entries/${encodeURIComponent(seq)}`));
     const outcomes = list(e.outcomes).map(rec), shown = outcomes.slice(0, MAX_ITEMS);
@@ -286,4 +287,6 @@ onQuery(() => {
   drawFound();
 });
 readForm();
+// A decision's page leads to the entries that it recalled.
+if (/^\d{1,15}$/.test(query("entry"))) showEntry(Number(query("entry")));
 for (const [id, name] of [["s-domain", "domain"], ["s-arm", "arm"]]) offer(id, name, []);

@@ -1,4 +1,4 @@
-// What a page shows is in its address: domain, range, arm, status, reason, q.
+// What a page shows is in its address: domain, range, arm, status, reason, q, entry.
 //
 //   query(name)                 the value, "" where there is none
 //   setQuery(name, value, push) sets or (empty) removes it; push makes an entry that "back" returns from
