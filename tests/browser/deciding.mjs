@@ -145,10 +145,10 @@ export const tests = {
     assert.ok((await shown.count("#feedback .verdict table tbody tr")) >= 1, "a verdict has its signals");
     await shown.shows("#cost", /All of the round/);
     await until("neighbours are listed", async () => (await shown.count("#neighbours tbody tr")) > 0, { last: () => shown.text("#neighbours") });
-    const near = await shown.text("#neighbours tbody a");
+    const [near] = await shown.texts("#neighbours tbody a");
     await shown.click("#neighbours tbody a");
     await shown.raw.waitForURL(/\/dashboard\/memory\?entry=\d+$/);
-    await shown.shows("#entry", near);
+    await shown.shows("#entry", new RegExp(`Task\\s+${near}\\s`));
   },
 
   async "a decision that is not known has its own words, and so has what is no id"({ daemon, page }) {
