@@ -58,6 +58,25 @@ export const tests = {
     }
   },
 
+  async "a client's key as the browser sends it opens pages, which ask for an admin's; one that opens nothing is asked for again"({ daemon, page }) {
+    const { served, admin, client, make } = await guarded(daemon), gone = make();
+    served.run("keys", "revoke", gone.id, "--data-dir", served.data);
+    const basic = (key) => ({ authorization: `Basic ${Buffer.from(`me:${key}`).toString("base64")}` });
+    const refused = await fetch(`${served.url}/dashboard`, { headers: basic(gone.key) });
+    assert.deepEqual([refused.status, (await refused.json()).type], [401, "urn:pointsman:problem:key-revoked"]);
+    assert.match(refused.headers.get("www-authenticate"), /^Basic /);
+
+    const shown = await page(served, { credentials: { username: "me", password: client.key } });
+    shown.expect(status(401), status(403));
+    await shown.go("/dashboard", "error");
+    await shown.shows("#auth", /needs an admin key/);
+    assert.ok(!(await shown.visible("#error")), "it is the only notice");
+    await shown.raw.fill("#auth-key", admin);
+    await shown.press("Enter");
+    await shown.shows("#n-rounds", "6");
+    await shown.connected();
+  },
+
   async "a key that runs out while a page is open is asked for anew"({ daemon, page }) {
     const { served, admin } = await guarded(daemon), shown = await page(served, { credentials: { username: "me", password: admin } });
     shown.expect(status(401));

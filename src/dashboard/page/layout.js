@@ -177,8 +177,9 @@ const KEY_REFUSALS = {
   "admin-only": "This needs an admin key. Enter one.",
 };
 function showKeyForm(e) {
-  const why = hasKey() ? KEY_REFUSALS[e.name] || "The daemon did not accept this key for the dashboard. Enter another one." : "Enter a key that may read the dashboard.";
-  setText($("auth-title"), hasKey() ? "Another key is needed" : "This daemon asks for a key");
+  const refusal = KEY_REFUSALS[e.name], given = hasKey() || Boolean(refusal); // the browser may send a key of its own
+  const why = refusal || (given ? "The daemon did not accept this key for the dashboard. Enter another one." : "Enter a key that may read the dashboard.");
+  setText($("auth-title"), given ? "Another key is needed" : "This daemon asks for a key");
   setText($("auth-text"), `${why} It stays in this tab and is forgotten when the tab closes.`);
 }
 $("auth-form").addEventListener("submit", (ev) => {
