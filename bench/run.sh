@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures the README's figures with the release build and writes bench/results/. See bench/README.md.
 # Usage: bench/run.sh [demo] [action] [memory] [embedding] [domains] [verifiers] [regret] [classifiers] [replay]
-#        [journal] [kill] [faults] [off_policy] [paper] [load] [soak]    all of them but load and soak without a name
+#        [journal] [kill] [faults] [off_policy] [paper] [load] [soak] [pages]    all of them but load, soak and pages without a name
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --release
@@ -47,6 +47,10 @@ if wants journal; then
 fi
 if wants soak; then
     journal soak soak
+fi
+if wants pages; then
+    set -- cargo bench --bench pages -- --json "$out/pages.json"
+    { measured "$@"; "$@" 2>/dev/null; } | tee "$out/pages.txt"
 fi
 if wants load; then
     set -- cargo bench --bench load -- --seconds 10 --json "$out/load.json"

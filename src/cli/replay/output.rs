@@ -36,7 +36,7 @@ impl Wanted<'_> {
         }
         if let Some(name) = self.save.name {
             let path = reports(self.save.data).save(name, title, sections, now_ms())?;
-            eprintln!("{} is on the daemon's page, under Replays", path.display());
+            eprintln!("{} is on the daemon's pages, under Reports", path.display());
         }
         Ok(())
     }
