@@ -215,3 +215,75 @@ async fn gather(shared: Arc<Shared>, router: Arc<Router>, pulse: Pulse, stopping
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::round::{ArmId, DecisionId, Domain, Mode, OutcomeStatus, Propensity, Reason, TaskId};
+
+    fn feed() -> Feed {
+        let shared = Shared { kept: Mutex::default(), live: broadcast::channel(LAG_MAX).0 };
+        Feed { shared: Arc::new(shared), task: Mutex::default() }
+    }
+
+    fn round(seq: i64) -> RoundEvent {
+        RoundEvent {
+            seq,
+            round: 1,
+            at_ms: 0,
+            decision_id: DecisionId::generate(),
+            task_id: TaskId::new("t").unwrap(),
+            domain: Domain::new("math").unwrap(),
+            mode: Mode::Single,
+            arm: ArmId::new("a").unwrap(),
+            propensity: Propensity::new(1.0).unwrap(),
+            reason: Reason::Forced,
+            status: OutcomeStatus::Done,
+            score: None,
+            reward: None,
+            cost_usd: 0.0,
+            latency_ms: 0.0,
+            prompt_head: "event: round".into(),
+        }
+    }
+
+    async fn texts(watched: impl Stream<Item = Bytes>, count: usize) -> Vec<String> {
+        let chunks: Vec<Bytes> = watched.take(count).collect().await;
+        chunks.iter().map(|chunk| String::from_utf8(chunk.to_vec()).unwrap()).collect()
+    }
+
+    fn ids(text: &str) -> Vec<i64> {
+        text.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_watcher_begins_after_what_it_saw_and_gets_each_round_once() {
+        let feed = feed();
+        feed.shared.tell(&[round(3), round(5)], 0, None);
+        let (new, again, foreign) = (feed.watch(None), feed.watch(Some(3)), feed.watch(Some(99)));
+        feed.shared.tell(&[round(8)], 0, Some("event: figures\ndata: {}\n\n".into()));
+        for (watched, first) in [(new.boxed(), vec![3, 5]), (again.boxed(), vec![5]), (foreign.boxed(), vec![3, 5])] {
+            let told = texts(watched, 2).await;
+            assert_eq!((ids(&told[0]), ids(&told[1])), (first, vec![8]));
+            assert!(told[1].ends_with("event: figures\ndata: {}\n\n"), "{}", told[1]);
+        }
+        for seq in 9..500 {
+            feed.shared.tell(&[round(seq)], 0, None);
+        }
+        assert_eq!(ids(&texts(feed.watch(Some(3)), 1).await[0]).len(), KEPT, "what is kept is bounded");
+    }
+
+    #[tokio::test]
+    async fn a_watcher_that_does_not_read_is_told_how_many_rounds_it_missed() {
+        let feed = feed();
+        let watched = feed.watch(None);
+        let pieces = LAG_MAX as i64 + 6;
+        for piece in 0..pieces {
+            feed.shared.tell(&[round(2 * piece), round(2 * piece + 1)], 0, None);
+        }
+        let told = texts(watched, 4).await;
+        assert!(told[1].starts_with(": "), "{}", told[1]);
+        assert!(told[2].starts_with("event: lagged\ndata: {\"missed\":12}\n\n"), "{}", told[2]);
+        assert_eq!((ids(&told[2]), ids(&told[3])), (vec![12, 13], vec![14, 15]));
+    }
+}
