@@ -11,7 +11,7 @@ use super::{
 use crate::{
     regret::RegretReport,
     round::PolicyRef,
-    router::{AuditUse, Level},
+    router::{AuditUse, MemoryFill},
 };
 
 /// Regret, and what the page shows beside it.
@@ -31,15 +31,6 @@ pub(super) struct RegretAnswer {
     uptime_s: f64,
 }
 
-/// How full memory is.
-#[derive(Serialize, ToSchema)]
-pub(super) struct MemoryFill {
-    #[serde(flatten)]
-    level: Level,
-    /// The most entries that it holds.
-    cap: u64,
-}
-
 problems!(ReportProblems: shared::CLIENT, shared::ADMIN);
 
 /// Cumulative regret with its curve, and who did the work, in all and by domain. `measures` holds every figure of regret that there
@@ -52,13 +43,12 @@ problems!(ReportProblems: shared::CLIENT, shared::ADMIN);
     responses((status = 200, description = "Since the journal began", body = RegretAnswer), ReportProblems)
 )]
 pub(super) async fn report(State(state): State<ApiState>) -> Json<RegretAnswer> {
-    let (level, cap) = state.router.memory_level();
     Json(RegretAnswer {
         report: state.router.regret(),
         audit: state.router.audit_use(),
         progress: state.progress.load().as_deref().copied(),
         policy: state.router.policy(),
-        memory: MemoryFill { level, cap },
+        memory: state.router.memory_fill(),
         uptime_s: state.started.elapsed().as_secs_f64(),
     })
 }

@@ -189,6 +189,11 @@ impl Tracker {
 
     /// The report as of now.
     pub fn report(&self) -> RegretReport {
+        RegretReport { series: self.series.points(), share_series: self.shares.points(), ..self.summary() }
+    }
+
+    /// The report without its curves.
+    pub fn summary(&self) -> RegretReport {
         let sums = &self.all.sums;
         RegretReport {
             kind: self.kind(),
@@ -200,10 +205,10 @@ impl Tracker {
             score_mean: sums.score_mean(),
             cost_usd: sums.cost_usd,
             cum_regret: if sums.rounds == 0 { 0.0 } else { self.point().cum_regret },
-            series: self.series.points(),
+            series: vec![],
             arms: self.all.arm_reports(),
             domains: self.domains.iter().map(|(domain, work)| work.report(domain, self.all_exact)).collect(),
-            share_series: self.shares.points(),
+            share_series: vec![],
             measures: self.measures(),
             audits: self.audits.is_begun().then(|| self.audits.counts()),
         }

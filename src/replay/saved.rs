@@ -11,6 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::page::Section;
+use crate::memory::snapshot::checked_name;
 
 /// The format that is written and read.
 const FORMAT: u32 = 1;
@@ -18,7 +19,6 @@ const FORMAT: u32 = 1;
 const BYTES_MAX: u64 = 32 << 20;
 /// Reports that are listed, the newest first.
 const LISTED_MAX: usize = 200;
-const NAME_BYTES_MAX: usize = 80;
 
 /// A folder of reports.
 #[derive(Debug, Clone)]
@@ -173,13 +173,7 @@ impl Reports {
 
 /// Refuses what can be no report's name.
 pub fn check(name: &str) -> Result<(), SavedError> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    let fits = (1..=NAME_BYTES_MAX).contains(&name.len());
-    if fits && !name.starts_with('.') && name.chars().all(allowed) {
-        Ok(())
-    } else {
-        Err(SavedError::Name(name.chars().take(NAME_BYTES_MAX).collect()))
-    }
+    checked_name(name).map_err(SavedError::Name)
 }
 
 #[cfg(test)]

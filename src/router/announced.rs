@@ -44,7 +44,7 @@ pub(super) fn announced(
 impl Router {
     /// The newest rounds of the journal, `most` at most, oldest first.
     pub async fn last_rounds(&self, most: usize) -> Result<Vec<RoundEvent>, RouterError> {
-        let learnt = self.policy.load().learnt_rounds;
+        let mut round = self.policy.load().learnt_rounds;
         let until = self.journal.last_seq().await?;
         let places = PLACES.saturating_mul(i64::try_from(most).unwrap_or(i64::MAX));
         let said = self.journal.said_after(until.saturating_sub(places), until, places).await?;
@@ -52,10 +52,9 @@ impl Router {
         for stored in said.into_iter().rev() {
             let Event::Judged { feedback } = stored.event else { continue };
             let explained = self.explain(feedback.decision_id).await?;
-            let before = rounds.iter().filter(|known: &&RoundEvent| known.score.is_some()).count() as u64;
-            let round = learnt.saturating_sub(before);
             let place = (stored.seq, stored.at_ms);
             rounds.push(announced(place, round, &explained.decided, explained.outcome.as_ref(), &feedback));
+            round = round.saturating_sub(u64::from(feedback.score.is_some()));
             if rounds.len() == most {
                 break;
             }

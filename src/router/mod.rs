@@ -334,11 +334,6 @@ impl Router {
         self.policy.load().champion.reference()
     }
 
-    /// How full memory is and how far it is behind, and its cap.
-    pub fn memory_level(&self) -> (Level, u64) {
-        (self.memory_writer.level(), self.memory_shape.cap)
-    }
-
     /// Whether verified rounds are still being learnt; false only after a defect or while closing.
     pub fn is_learning(&self) -> bool {
         let learner = self.learner.lock().unwrap_or_else(PoisonError::into_inner);

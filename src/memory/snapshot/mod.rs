@@ -20,7 +20,7 @@ use super::MemoryError;
 
 pub use manifest::{FileDigest, Manifest};
 pub use read::SnapshotFile;
-pub use store::{Listed, Snapshot, SnapshotStore};
+pub use store::{Listed, Snapshot, SnapshotStore, checked_name};
 
 const MANIFEST: &str = "manifest.json";
 const ENTRIES: &str = "entries.jsonl";

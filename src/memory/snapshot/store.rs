@@ -239,11 +239,17 @@ impl SnapshotStore {
 
 /// A name is part of a path and a URL.
 fn check(name: &str) -> Result<(), SnapshotError> {
+    checked_name(name).map_err(SnapshotError::Name)
+}
+
+/// Refuses what can be no file's name under which people keep something: 1 to 80 of A-Z a-z 0-9 . _ -, and no dot at the start.
+/// The error is the name, cut to that length.
+pub fn checked_name(name: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let fits = (1..=NAME_BYTES_MAX).contains(&name.len());
     if fits && !name.starts_with('.') && name.chars().all(allowed) {
         Ok(())
     } else {
-        Err(SnapshotError::Name(name.chars().take(NAME_BYTES_MAX).collect()))
+        Err(name.chars().take(NAME_BYTES_MAX).collect())
     }
 }

@@ -104,7 +104,7 @@ impl Router {
     }
 
     fn memory_alert(&self) -> Option<Alert> {
-        let (level, _) = self.memory_level();
+        let level = self.memory_fill().level;
         let (severity, why) = match (&level.failing, level.behind) {
             (Some(failing), _) => (Severity::Error, format!("Its last write failed: {failing}.")),
             (None, behind) if behind > BEHIND_MAX => {

@@ -101,7 +101,7 @@ impl Router {
     pub fn domain_detail(&self, domain: &Domain) -> Result<DomainDetail, RouterError> {
         let states = self.arm_states();
         let shown = locked(&self.shown);
-        let report = shown.tracker.report();
+        let report = shown.tracker.summary();
         let of = report.domains.iter().find(|of| of.domain == *domain);
         if of.is_none() && !self.is_known(domain) {
             return Err(RouterError::unknown_domain(domain, &self.domains_seen(&shown)));

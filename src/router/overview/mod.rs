@@ -104,10 +104,11 @@ pub struct Recent {
 /// How full memory is.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub struct MemoryFill {
+    /// How full it is, and how far behind.
     #[serde(flatten)]
-    level: Level,
+    pub level: Level,
     /// The most entries that it holds.
-    cap: u64,
+    pub cap: u64,
 }
 
 /// What always taking one arm in each domain would have cost, by what that arm's own rounds there cost on average.
@@ -194,7 +195,7 @@ impl Router {
     pub fn overview(&self, domain: Option<&Domain>) -> Result<Overview, RouterError> {
         let states = self.arm_states();
         let shown = locked(&self.shown);
-        let report = shown.tracker.report();
+        let report = shown.tracker.summary();
         let of_domain = domain.map(|domain| self.of_domain(&report, &shown, domain)).transpose()?;
         let unseen = Timeline::default();
         let timeline = match domain {
@@ -215,7 +216,6 @@ impl Router {
             None => (report.rounds, report.cum_regret, report.score_mean, all()),
             Some(of) => (of.rounds, of.cum_regret, of.score_mean, of.arms),
         };
-        let (level, cap) = self.memory_level();
         Ok(Overview {
             at_ms: now_ms(),
             domain: domain.cloned(),
@@ -238,9 +238,14 @@ impl Router {
             modes,
             domains,
             policy: self.policy(),
-            memory: MemoryFill { level, cap },
+            memory: self.memory_fill(),
             alerts,
         })
+    }
+
+    /// How full memory is and how far it is behind, and its cap.
+    pub fn memory_fill(&self) -> MemoryFill {
+        MemoryFill { level: self.memory_writer.level(), cap: self.memory_shape.cap }
     }
 
     /// Points of a part of time, in all or of one domain that was seen.
