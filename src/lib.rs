@@ -17,6 +17,7 @@ pub mod config;
 pub mod context;
 pub mod dashboard;
 pub mod feedback;
+pub mod grammar;
 pub mod history;
 pub mod journal;
 pub mod memory;

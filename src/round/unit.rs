@@ -12,13 +12,29 @@ use super::Invalid;
 pub enum Mode {
     /// One call of one worker.
     Single,
+    /// Two to four calls, one after the other, each seeing the last output.
+    Multi,
+    /// A small team: layers of calls side by side, with roles and references.
+    Agentic,
+}
+
+impl Mode {
+    /// Every mode, in the order of their tokens.
+    pub const ALL: [Self; 3] = [Self::Single, Self::Multi, Self::Agentic];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Multi => "multi",
+            Self::Agentic => "agentic",
+        }
+    }
 }
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Single => f.write_str("single"),
-        }
+        f.write_str(self.as_str())
     }
 }
 
