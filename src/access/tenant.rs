@@ -17,6 +17,8 @@ use crate::round::{ArmId, DecisionId, Domain, RewardWeights, TenantId};
 pub struct TenantSettings {
     /// What its tasks' reward weighs.
     pub reward: RewardWeights,
+    /// What cost weighs for a policy that was trained on it, in [0, 1], instead of the daemon's.
+    pub alpha: Option<f64>,
     /// The domains that its tasks may have.
     pub domains: Option<BTreeSet<Domain>>,
     /// The arms that its tasks may use.

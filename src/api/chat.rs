@@ -140,6 +140,7 @@ fn task(state: &ApiState, chat: &mut ChatRequest, headers: &HeaderMap) -> Result
         metadata: Metadata::new(),
         constraints,
         reward: reward(headers)?,
+        alpha: alpha(headers)?,
         session: text(headers, "x-pointsman-session")?.map(SessionId::new).transpose()?,
         tenant: text(headers, "x-pointsman-tenant")?.map(TenantId::new).transpose()?,
         idempotency_key: text(headers, "idempotency-key")?.map(IdempotencyKey::new).transpose()?,
@@ -171,6 +172,11 @@ fn pinned(state: &ApiState, model: &str) -> Result<ArmId, Problem> {
 }
 
 /// The weights of the reward: `X-Pointsman-Reward: e1,e2`, or `X-Pointsman-Alpha: a`, which is (1 - a, -a).
+/// What cost weighs, for policies that were trained on it: the same header that the reward is made of. Its range was checked there.
+fn alpha(headers: &HeaderMap) -> Result<Option<f64>, Problem> {
+    Ok(text(headers, "x-pointsman-alpha")?.and_then(|alpha| alpha.trim().parse().ok()))
+}
+
 fn reward(headers: &HeaderMap) -> Result<Option<RewardWeights>, Problem> {
     let number = |field: &'static str, text: &str| {
         let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite());

@@ -195,6 +195,7 @@ impl From<RouterError> for Problem {
             RouterError::UnknownDomain { .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown-domain", "There is no such domain", detail)
             }
+            RouterError::ModesOff { .. } => Self::new(unprocessable, "modes-off", "No mode is left for the task", detail),
             RouterError::UnknownDecision(_) => {
                 Self::new(StatusCode::NOT_FOUND, "unknown-decision", "There is no such decision", detail)
             }
@@ -256,6 +257,7 @@ fn arm(error: &CatalogueError, detail: String) -> Problem {
     let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
     match error {
         CatalogueError::Unknown { .. } => Problem::new(unprocessable, "unknown-arm", "There is no such arm", detail),
+        CatalogueError::Reserved(_) => Problem::new(unprocessable, "invalid-arm", "The arm cannot be made", detail),
         CatalogueError::Twice(_) => Problem::new(StatusCode::CONFLICT, "arm-exists", "The name is taken", detail),
         CatalogueError::Last(_) => Problem::new(StatusCode::CONFLICT, "last-arm", "One arm must be left", detail),
         CatalogueError::NoneEligible(masked) => {

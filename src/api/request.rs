@@ -55,6 +55,11 @@ pub(super) struct TaskRequest {
     #[serde(default)]
     #[schema(value_type = Option<RewardWeights>)]
     reward: Option<Object<RewardWeights>>,
+    /// What cost weighs for a policy that was trained on it, from 0 (only the score counts) to 1; brought into the range that it
+    /// was trained on. The tenant's or the daemon's when absent.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 1)]
+    alpha: Option<f64>,
     /// The conversation it belongs to.
     #[serde(default)]
     session: Option<SessionId>,
@@ -88,6 +93,7 @@ impl TaskRequest {
             metadata: self.metadata,
             constraints: self.constraints.0,
             reward: self.reward.map(|Object(weights)| weights),
+            alpha: self.alpha,
             session: self.session,
             tenant: self.tenant,
             idempotency_key: self.idempotency_key.or(header_key),

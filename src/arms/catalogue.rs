@@ -14,6 +14,16 @@ use crate::round::{ArmId, ArmPatch, Candidate, Capability, MaskReason, Masked, M
 /// Tokens written that a cost is expected with, before any answer was seen.
 const EXPECTED_OUTPUT_TOKENS: u64 = 200;
 
+/// Calls that a mode is expected to make: rounds mostly pass at the second, and a team has a planner, two executors, a verifier
+/// and a summarizer.
+pub(crate) fn calls_expected(mode: Mode) -> u64 {
+    match mode {
+        Mode::Single => 1,
+        Mode::Multi => 2,
+        Mode::Agentic => 5,
+    }
+}
+
 /// What an arm charges, in dollars per million tokens; both at least 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Prices {
@@ -24,6 +34,14 @@ pub struct Prices {
 }
 
 impl Prices {
+    /// Dollars that running a task in a mode is expected to cost, where its text has so many tokens: each call reads it, and one
+    /// output more than the one before.
+    pub fn expected_cost_usd(&self, mode: Mode, input_tokens: u64) -> f64 {
+        let calls = calls_expected(mode);
+        let seen = EXPECTED_OUTPUT_TOKENS * (0..calls).sum::<u64>();
+        self.cost_usd(calls * input_tokens + seen, calls * EXPECTED_OUTPUT_TOKENS)
+    }
+
     /// Dollars for so many tokens.
     pub fn cost_usd(&self, input_tokens: u64, output_tokens: u64) -> f64 {
         (input_tokens as f64 * self.input_usd_per_1m + output_tokens as f64 * self.output_usd_per_1m) / 1e6
@@ -71,6 +89,9 @@ pub enum CatalogueError {
     /// Two arms of one name.
     #[error("arm {0} is defined twice")]
     Twice(ArmId),
+    /// A name that means another arm run in some mode.
+    #[error("arm {0} cannot have this name: it means an arm run in a mode; choose one that does not begin with multi: or agentic:")]
+    Reserved(ArmId),
     /// There is no such arm.
     #[error("unknown arm {arm}; the arms are: {known}")]
     Unknown {
@@ -98,6 +119,9 @@ impl Catalogue {
         let mut by_id = BTreeMap::new();
         for arm in arms {
             let id = arm.id.clone();
+            if Mode::of_way(id.as_str()).0 != Mode::Single {
+                return Err(CatalogueError::Reserved(id));
+            }
             if by_id.insert(id.clone(), arm).is_some() {
                 return Err(CatalogueError::Twice(id));
             }
@@ -156,10 +180,12 @@ impl Catalogue {
 
     /// What may be chosen for a task: of all arms, or those that it names, the ones that nothing speaks against. `may`
     /// tells which arms there are for whoever sends it, and `rests` which fail of late; those are chosen only when there is
-    /// no other. Those that failed on this very task are not.
+    /// no other. Those that failed on this very task are not. Each may be run in any of `modes`; the ones of the first mode come
+    /// first.
     pub fn select(
         &self,
         task: &Task,
+        modes: &[Mode],
         may: impl Fn(&ArmId) -> bool,
         failed: &[ArmId],
         rests: impl Fn(&ArmId) -> bool,
@@ -173,18 +199,27 @@ impl Catalogue {
             if !may(&arm.id) || task.constraints.arms.as_ref().is_some_and(|asked| !asked.contains(&arm.id)) {
                 continue;
             }
-            let cost_usd = arm.prices.cost_usd(input_tokens, EXPECTED_OUTPUT_TOKENS);
-            let candidate = Candidate::new(Mode::Single, arm.id.clone(), cost_usd);
-            let why = if failed.contains(&arm.id) { Some(MaskReason::Failed) } else { arm.masked(task, cost_usd) };
+            let cost_usd = |mode: Mode| arm.prices.expected_cost_usd(mode, input_tokens);
+            let dear = |mode: Mode| task.constraints.cost_usd_max.is_some_and(|most| cost_usd(mode) > most);
+            let affordable: Vec<Mode> = modes.iter().copied().filter(|mode| !dear(*mode)).collect();
+            let ways = || affordable.iter().map(|mode| Candidate::new(*mode, arm.id.clone(), cost_usd(*mode)));
+            let why = if failed.contains(&arm.id) {
+                Some(MaskReason::Failed)
+            } else {
+                arm.masked(task).or(affordable.is_empty().then_some(MaskReason::TooDear))
+            };
             match why {
                 Some(why) => masked.push(Masked { arm: arm.id.clone(), why }),
                 None if rests(&arm.id) => {
                     masked.push(Masked { arm: arm.id.clone(), why: MaskReason::Unhealthy });
-                    resting.push(candidate);
+                    resting.extend(ways());
                 }
-                None => candidates.push(candidate),
+                None => candidates.extend(ways()),
             }
         }
+        let of_mode = |candidate: &Candidate| modes.iter().position(|mode| *mode == candidate.mode);
+        candidates.sort_by_key(of_mode);
+        resting.sort_by_key(of_mode);
         let fallback = candidates.is_empty();
         if fallback {
             masked.retain(|masked| masked.why != MaskReason::Unhealthy);
@@ -198,13 +233,12 @@ impl Catalogue {
 }
 
 impl Arm {
-    /// Why it may not be chosen for a task, its health apart.
-    fn masked(&self, task: &Task, cost_usd: f64) -> Option<MaskReason> {
+    /// Why it may not be chosen for a task, its health and its cost apart.
+    fn masked(&self, task: &Task) -> Option<MaskReason> {
         let lacks = task.constraints.needs.iter().find(|needed| !self.capabilities.contains(*needed));
         match () {
             () if !self.enabled => Some(MaskReason::Disabled),
             () if self.quarantined => Some(MaskReason::Quarantined),
-            () if task.constraints.cost_usd_max.is_some_and(|most| cost_usd > most) => Some(MaskReason::TooDear),
             () => lacks.cloned().map(MaskReason::Lacks),
         }
     }

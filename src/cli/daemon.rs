@@ -80,6 +80,7 @@ impl Daemon {
                 cards: Some(config.policy_cards.clone()),
                 judge: config.judge.clone(),
                 audit: config.audit.clone(),
+                modes: config.modes.clone(),
             };
             let opened = Router::open(parts, settings, |done, total| {
                 bar.set_length(total);

@@ -60,10 +60,12 @@ impl Workers {
                 };
                 Arc::new(HttpWorker::new(settings, self.client(endpoint.proxy.as_deref())?))
             }
-            WorkerConfig::Scripted { skill, default_skill, latency_ms } => {
+            WorkerConfig::Scripted { skill, default_skill, again, planned, latency_ms } => {
                 Arc::new(ScriptedWorker::new(ScriptedSettings {
                     skill: skill.clone(),
                     default_skill: *default_skill,
+                    again: again.clone(),
+                    planned: planned.clone(),
                     latency_ms: *latency_ms,
                     seed,
                 }))

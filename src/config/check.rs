@@ -1,6 +1,7 @@
 //! From raw to checked: collects every problem before it gives up.
 
 mod audit;
+mod modes;
 mod tenants;
 mod verifiers;
 mod webhooks;
@@ -29,7 +30,7 @@ use crate::{
 };
 
 const DEFAULTS: &str = include_str!("defaults.toml");
-const SECTIONS: [&str; 16] = [
+const SECTIONS: [&str; 17] = [
     "server",
     "journal",
     "memory",
@@ -41,6 +42,7 @@ const SECTIONS: [&str; 16] = [
     "tenants",
     "verifiers",
     "workers",
+    "modes",
     "judge",
     "audit",
     "domains",
@@ -154,6 +156,7 @@ impl Checker<'_> {
         let arms = self.arms(&domains);
         let judge = self.judge(&arms, &domains);
         let audit = self.audit(&domains);
+        let modes = self.modes(&domains);
         let webhooks = self.webhooks(&domains, &tenants);
         let admin_key = server.as_ref().and_then(|server| self.admin_key(&server.admin_key_env));
         let cors_origins = server.as_ref().map_or_else(Vec::new, |server| self.origins(&server.cors_origins));
@@ -241,6 +244,7 @@ impl Checker<'_> {
             },
             judge,
             audit,
+            modes: modes?,
             default_verifiers: default_verifiers?,
             domains,
             arms,
@@ -445,11 +449,13 @@ impl Checker<'_> {
         match worker {
             raw::Worker::Openai(raw) => WorkerConfig::Http(self.endpoint(key, Protocol::OpenAi, raw)),
             raw::Worker::Anthropic(raw) => WorkerConfig::Http(self.endpoint(key, Protocol::Anthropic, raw)),
-            raw::Worker::Scripted { skill, default_skill, latency_ms } => {
-                let skill = self.skill(key, skill, domains);
+            raw::Worker::Scripted { skill, default_skill, again, planned, latency_ms } => {
+                let skill = self.skill(&format!("{key}.skill"), skill, domains);
+                let again = self.skill(&format!("{key}.again"), again, domains);
+                let planned = self.skill(&format!("{key}.planned"), planned, domains);
                 let known = (0.0..=1.0).contains(&default_skill);
                 self.problems.require(known, format!("{key}.default_skill"), "must be from 0 to 1");
-                WorkerConfig::Scripted { skill, default_skill, latency_ms }
+                WorkerConfig::Scripted { skill, default_skill, again, planned, latency_ms }
             }
             raw::Worker::Replay { dataset, model } => {
                 let dataset = self.base.join(dataset);
@@ -494,7 +500,7 @@ impl Checker<'_> {
     ) -> BTreeMap<Domain, f64> {
         let mut checked = BTreeMap::new();
         for (name, probability) in skill {
-            let key = format!("{key}.skill.{name}");
+            let key = format!("{key}.{name}");
             self.problems.require((0.0..=1.0).contains(&probability), &key, "must be from 0 to 1");
             match Domain::new(&name) {
                 Ok(domain) if domains.is_empty() || domains.contains_key(&domain) => {

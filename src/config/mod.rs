@@ -24,7 +24,7 @@ use crate::{
     journal::Synchronous,
     memory::ServerSettings,
     round::{ArmId, Capability, Domain, Kept, RewardWeights, TenantId},
-    router::{AuditSettings, JudgeSettings},
+    router::{AuditSettings, JudgeSettings, ModeSettings},
     webhooks::WebhookSettings,
 };
 
@@ -105,6 +105,8 @@ pub struct Config {
     pub judge: Option<JudgeSettings>,
     /// Which tasks are run on every arm, if any are.
     pub audit: Option<AuditSettings>,
+    /// Which modes tasks are run in, and how.
+    pub modes: ModeSettings,
     /// Verifiers of the domains without a set of their own.
     pub default_verifiers: Vec<VerifierSpec>,
     /// The domains and their own verifiers; those without have the default ones.
@@ -190,6 +192,10 @@ pub enum WorkerConfig {
         skill: BTreeMap<Domain, f64>,
         /// The same for every other domain.
         default_skill: f64,
+        /// The probability per domain that it thinks anew when it is asked once more.
+        again: BTreeMap<Domain, f64>,
+        /// The probability of a right answer per domain after a plan.
+        planned: BTreeMap<Domain, f64>,
         /// How long an answer takes, in milliseconds.
         latency_ms: u64,
     },

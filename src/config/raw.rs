@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::{
     context::embedding::Pooling,
     journal::Synchronous,
-    round::{Capability, OnError, RewardWeights},
+    round::{Capability, Mode, OnError, RewardWeights},
     webhooks::EventType,
 };
 
@@ -140,6 +140,7 @@ pub(super) struct FeedbackSection {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Tenant {
     pub reward: Option<Reward>,
+    pub alpha: Option<f64>,
     pub domains: Option<Vec<String>>,
     pub arms: Option<Vec<String>>,
     pub requests_per_minute: Option<u32>,
@@ -172,6 +173,25 @@ pub(super) struct Audit {
     pub domains: Option<Vec<String>>,
     pub concurrency: usize,
     pub deadline_ms: u64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Modes {
+    pub enabled: BTreeSet<Mode>,
+    #[serde(default)]
+    pub domains: BTreeMap<String, BTreeSet<Mode>>,
+    pub chats: bool,
+    pub alpha: f64,
+    pub workers_max: usize,
+    pub rounds_min: usize,
+    pub rounds_max: usize,
+    pub team_calls_max: usize,
+    #[serde(default)]
+    pub cost_usd_max: Option<f64>,
+    pub wall_ms: u64,
+    pub shown_bytes_max: usize,
+    pub pass_score: f64,
 }
 
 fn whole() -> f64 {
@@ -274,6 +294,10 @@ pub(super) enum Worker {
         #[serde(default)]
         skill: BTreeMap<String, f64>,
         default_skill: f64,
+        #[serde(default)]
+        again: BTreeMap<String, f64>,
+        #[serde(default)]
+        planned: BTreeMap<String, f64>,
         #[serde(default)]
         latency_ms: u64,
     },

@@ -19,6 +19,9 @@ pub struct ContextRecord {
     /// What the session's last round took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Taken>,
+    /// What cost weighed for a policy that was trained on it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub alpha: f64,
     /// How it came about.
     #[serde(flatten)]
     pub observed: Observed,
@@ -49,6 +52,11 @@ pub struct Observed {
     /// Whether the task is to be run on every arm, where it might have been.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coin: Option<Coin>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 impl Observed {
@@ -98,6 +106,7 @@ impl Decided {
             candidates: record.candidates,
             last: record.last,
             weights: task.reward.unwrap_or_default(),
+            alpha: record.alpha,
         };
         Self { task, context, observed: record.observed, decision }
     }
@@ -117,6 +126,7 @@ impl Decided {
                 neighbours: self.context.neighbours.clone(),
                 candidates: self.context.candidates.clone(),
                 last: self.context.last.clone(),
+                alpha: self.context.alpha,
                 observed: self.observed.clone(),
             },
             decision: self.decision.clone(),

@@ -97,6 +97,10 @@ impl Keeping {
         for call in &mut outcome.tool_calls {
             call.arguments = self.text(&call.arguments);
         }
+        for call in &mut outcome.calls {
+            call.output = self.text(&call.output);
+            call.trace.clear();
+        }
         outcome.kept = self.kept;
     }
 

@@ -19,6 +19,7 @@ fn decided(number: u128, key: Option<&str>) -> Arc<Decided> {
         metadata: Default::default(),
         constraints: Default::default(),
         reward: None,
+        alpha: Some(0.25),
         session: None,
         tenant: None,
         idempotency_key: key.map(|key| IdempotencyKey::new(key).unwrap()),
@@ -32,6 +33,7 @@ fn decided(number: u128, key: Option<&str>) -> Arc<Decided> {
         candidates: vec![Candidate::new(Mode::Single, arm.clone(), 0.01)],
         last: None,
         weights: RewardWeights::default(),
+        alpha: 0.25,
     };
     let decision = Decision {
         id: DecisionId::from(number),
@@ -141,6 +143,7 @@ async fn events_of_one_append_are_one_unit() {
         calls: vec![],
         cost_usd: 0.0,
         latency_ms: 1.0,
+        trajectory: None,
     };
     let ran = NewEvent::of(&round, Event::Ran { outcome });
     let unit = vec![ran, judged(&round, FeedbackSource::Verifier, 1.0)];

@@ -11,7 +11,7 @@ use crate::{
         worker::{About, Ask, WorkerError},
     },
     chat::{self, Answer},
-    round::{ArmId, Call, CallStatus, DecisionId, Kept, Outcome, OutcomeStatus, ToolCall},
+    round::{ArmId, Call, CallStatus, DecisionId, Feedback, Kept, Outcome, OutcomeStatus, ToolCall},
     telemetry::{call_span, record_call},
 };
 
@@ -22,6 +22,8 @@ pub struct Ran {
     pub outcome: Outcome,
     /// Why there is no answer.
     pub failure: Option<WorkerError>,
+    /// What the verifiers said of the answer while it came about, where they were asked.
+    pub judged: Option<Feedback>,
     /// The answer in the client's protocol, where the client speaks one.
     pub body: Bytes,
 }
@@ -35,12 +37,12 @@ pub async fn run_single(decision_id: DecisionId, ask: &Ask<'_>, arm: &Arm) -> Ra
     let ran = match answered {
         Ok(reply) => {
             let outcome = called(decision_id, ask, arm, &reply.said, reply.cost_usd, None, latency_ms);
-            Ran { outcome, failure: None, body: reply.body }
+            Ran { outcome, failure: None, judged: None, body: reply.body }
         }
         Err(failure) => {
             let said = Answer::default();
             let outcome = called(decision_id, ask, arm, &said, Some(0.0), Some(&failure), latency_ms);
-            Ran { outcome, failure: Some(failure), body: Bytes::new() }
+            Ran { outcome, failure: Some(failure), judged: None, body: Bytes::new() }
         }
     };
     trace_end(&span, &ran.outcome, ran.failure.as_ref());
@@ -72,7 +74,7 @@ pub async fn run_unseen(decision_id: DecisionId, ask: &Ask<'_>, arm: &Arm) -> Ra
     let latency_ms = started.elapsed().as_secs_f64() * 1e3;
     let outcome = called(decision_id, ask, arm, &said, cost_usd, failure.as_ref(), latency_ms);
     trace_end(&span, &outcome, failure.as_ref());
-    Ran { outcome, failure, body: Bytes::new() }
+    Ran { outcome, failure, judged: None, body: Bytes::new() }
 }
 
 /// The span of a call.
@@ -118,16 +120,10 @@ pub fn called(
         None => (said.text.clone(), said.tool_calls.iter().map(tool_call).collect()),
         Some(_) => (String::new(), vec![]),
     };
-    let call = Call {
-        arm: arm.id.clone(),
-        role: "worker".into(),
-        status: call_status,
-        input_tokens,
-        output_tokens,
-        cost_usd,
-        latency_ms,
-    };
-    Outcome { decision_id, status, output, tool_calls, kept: Kept::Whole, calls: vec![call], cost_usd, latency_ms }
+    let call =
+        Call { input_tokens, output_tokens, cost_usd, latency_ms, ..Call::new(arm.id.clone(), call_status) };
+    let (calls, kept) = (vec![call], Kept::Whole);
+    Outcome { decision_id, status, output, tool_calls, kept, calls, cost_usd, latency_ms, trajectory: None }
 }
 
 fn tool_call(call: &chat::ToolCall) -> ToolCall {
@@ -136,17 +132,7 @@ fn tool_call(call: &chat::ToolCall) -> ToolCall {
 
 /// The outcome of a decision whose arm left before it was run.
 pub fn not_run(decision_id: DecisionId, arm: &ArmId, why: &str) -> Ran {
-    let status = CallStatus::Error(why.into());
-    let call = Call {
-        arm: arm.clone(),
-        role: "worker".into(),
-        status,
-        input_tokens: 0,
-        output_tokens: 0,
-        cost_usd: 0.0,
-        latency_ms: 0.0,
-    };
-    let calls = vec![call];
+    let calls = vec![Call::new(arm.clone(), CallStatus::Error(why.into()))];
     let outcome = Outcome {
         decision_id,
         status: OutcomeStatus::Failed,
@@ -156,6 +142,7 @@ pub fn not_run(decision_id: DecisionId, arm: &ArmId, why: &str) -> Ran {
         calls,
         cost_usd: 0.0,
         latency_ms: 0.0,
+        trajectory: None,
     };
-    Ran { outcome, failure: None, body: Bytes::new() }
+    Ran { outcome, failure: None, judged: None, body: Bytes::new() }
 }

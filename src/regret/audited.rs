@@ -152,12 +152,13 @@ impl Audits {
         self.regret.add(regret);
         let of = self.domain(domain);
         of.regret.add(regret);
-        let pairs = arms.iter().zip(&rewards);
-        let terms = pairs.map(|(arm, reward)| Term { arm: &arm.arm, gain: reward - expected, expected: None });
+        let ways: Vec<_> = arms.iter().map(|arm| arm.mode.way(&arm.arm)).collect();
+        let pairs = ways.iter().zip(&rewards);
+        let terms = pairs.map(|(arm, reward)| Term { arm, gain: reward - expected, expected: None });
         of.gains.observe(&terms.collect::<Vec<_>>(), TIGHTEST_AT);
-        for arm in arms {
+        for (arm, way) in arms.iter().zip(ways) {
             if let Found::Judged { score, reward } = arm.found {
-                let sums = of.arms.entry(arm.arm.clone()).or_default();
+                let sums = of.arms.entry(way).or_default();
                 sums.probes += 1;
                 sums.score += score;
                 sums.reward += reward;

@@ -82,6 +82,7 @@ impl World {
             voters: &[],
         });
         let probed = |arm: usize| ProbedArm {
+            mode: crate::round::Mode::Single,
             arm: self.arms[arm].clone(),
             p: pmf[arm],
             cost_usd: 0.1,

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ArmId, DecisionId, Domain};
+use super::{ArmId, DecisionId, Domain, Mode};
 
 /// Whether a decision is to be probed: drawn after it, from random numbers of its own, so that neither what was taken nor
 /// what it brings has a part in it.
@@ -78,6 +78,9 @@ impl ProbeEnd {
 /// One arm in a probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct ProbedArm {
+    /// How it was run.
+    #[serde(default = "single", skip_serializing_if = "is_single")]
+    pub mode: Mode,
     /// The arm.
     pub arm: ArmId,
     /// The probability with which the decision would have taken it.
@@ -87,6 +90,16 @@ pub struct ProbedArm {
     /// What it brought, or why that is not known.
     #[serde(flatten)]
     pub found: Found,
+}
+
+/// The only mode there was before probes named it.
+fn single() -> Mode {
+    Mode::Single
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_single(mode: &Mode) -> bool {
+    *mode == Mode::Single
 }
 
 /// What an arm brought in a probe.

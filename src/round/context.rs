@@ -85,6 +85,8 @@ pub struct Context {
     pub last: Option<Taken>,
     /// What the task's reward weighs.
     pub weights: RewardWeights,
+    /// What cost weighs for a policy that was trained on it, in [0, 1]; such a policy brings it into its own range.
+    pub alpha: f64,
 }
 
 impl Context {
@@ -99,6 +101,7 @@ impl Context {
             candidates,
             last: None,
             weights: RewardWeights::default(),
+            alpha: 0.0,
         }
     }
 }

@@ -135,6 +135,13 @@ name!(
     KeyName, "name", 64, "printable ASCII", " -~", |c| c.is_ascii_graphic() || c == ' '
 );
 
+impl ArmId {
+    /// The name of a way of running it.
+    pub(super) fn prefixed(&self, mode: &str) -> Self {
+        Self(format!("{mode}:{}", self.0).into())
+    }
+}
+
 /// A string of 1 to `max` characters, which are single bytes, of a class of characters.
 pub(super) fn text_schema(doc: &str, max: usize, pattern: &str) -> RefOr<Schema> {
     let text = ObjectBuilder::new().schema_type(Type::String).description(Some(doc.trim()));

@@ -13,6 +13,7 @@ mod kept;
 mod key;
 mod outcome;
 mod task;
+mod trajectory;
 mod unit;
 mod verifier;
 
@@ -29,6 +30,7 @@ pub use kept::Kept;
 pub use key::{KeyChange, KeyHash, KeyId, KeyRecord, KeyRole};
 pub use outcome::{Call, CallStatus, Outcome, OutcomeStatus, ToolCall};
 pub use task::{Constraints, Message, Metadata, PROMPT_BYTES_MAX, Task};
+pub use trajectory::{Guardrail, ModeFallback, Trajectory, TurnTaken};
 pub use unit::{Mode, Propensity, RewardWeights, Score};
 pub use verifier::{
     ComponentSource, OnError, VerifierChange, VerifierPatch, VerifierSettings, VerifierVersion, VersionOrigin,

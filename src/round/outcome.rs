@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{ArmId, DecisionId, Kept};
+use super::{ArmId, DecisionId, Kept, Trajectory};
 
 /// What running a decision gave; one per decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -28,6 +28,9 @@ pub struct Outcome {
     pub cost_usd: f64,
     /// From the decision to the answer, in milliseconds.
     pub latency_ms: f64,
+    /// How the calls came about, in modes of more than one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trajectory: Option<Trajectory>,
 }
 
 /// A call of a tool that the answer asks for.
@@ -79,6 +82,49 @@ pub struct Call {
     pub cost_usd: f64,
     /// In milliseconds.
     pub latency_ms: f64,
+    /// When it began, in milliseconds after the first one did.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub started_ms: f64,
+    /// The earlier calls whose outputs it saw, from 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refs: Vec<usize>,
+    /// What it wrote, in modes of more than one call; empty in single mode, where it is the outcome's output.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output: String,
+    /// What the verifiers said of that before the next call, in [0, 1], where they could say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+    /// Their words, short.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub trace: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
+}
+
+impl Call {
+    /// The role of a call that has none of a team's.
+    pub const WORKER: &'static str = "worker";
+
+    /// A call in single mode that read, wrote, cost and took nothing.
+    pub fn new(arm: ArmId, status: CallStatus) -> Self {
+        Self {
+            arm,
+            role: Self::WORKER.into(),
+            status,
+            input_tokens: 0,
+            output_tokens: 0,
+            cost_usd: 0.0,
+            latency_ms: 0.0,
+            started_ms: 0.0,
+            refs: vec![],
+            output: String::new(),
+            score: None,
+            trace: String::new(),
+        }
+    }
 }
 
 /// How a call ended.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use serde_json::{Map, Value};
 
-use super::{ArmId, Capability, Domain, IdempotencyKey, Invalid, RewardWeights, SessionId, TaskId, TenantId};
+use super::{ArmId, Capability, Domain, IdempotencyKey, Invalid, Mode, RewardWeights, SessionId, TaskId, TenantId};
 
 /// Task metadata: one JSON object, the verifiers' extension point (`reference`, `schema`, `choices`, `answer` ...).
 pub type Metadata = Map<String, Value>;
@@ -32,6 +32,9 @@ pub struct Task {
     /// Weights of this task's reward, when they differ from the daemon's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reward: Option<RewardWeights>,
+    /// What cost weighs for a policy that was trained on it, in [0, 1], when it differs from the tenant's or the daemon's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alpha: Option<f64>,
     /// The conversation it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
@@ -58,6 +61,10 @@ pub struct Message {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Constraints {
+    /// Only these modes may be used; all that are switched on for the domain when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 1)]
+    pub modes: Option<Vec<Mode>>,
     /// Only these arms may be used; all enabled arms when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_items = 1)]
@@ -104,6 +111,7 @@ impl Task {
             metadata,
             constraints: Constraints::default(),
             reward: None,
+            alpha: None,
             session: None,
             tenant: None,
             idempotency_key: None,
@@ -132,6 +140,12 @@ impl Task {
         }
         if self.constraints.arms.as_ref().is_some_and(Vec::is_empty) {
             return Err(Invalid::new("constraints.arms", "must name at least one arm, or be left out for all"));
+        }
+        if self.constraints.modes.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Invalid::new("constraints.modes", "must name at least one mode, or be left out for all"));
+        }
+        if self.alpha.is_some_and(|alpha| !(0.0..=1.0).contains(&alpha)) {
+            return Err(Invalid::new("alpha", "must be a number from 0 (only the score counts) to 1"));
         }
         if self.constraints.deadline_ms.is_some_and(|ms| !(1..=3_600_000).contains(&ms)) {
             return Err(Invalid::new("constraints.deadline_ms", "must be from 1 to 3600000"));

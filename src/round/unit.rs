@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Invalid;
+use super::{ArmId, Invalid};
 
 /// How a worker is run. The mode is part of the action: the joint arm is (mode, worker).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, utoipa::ToSchema)]
@@ -28,6 +28,24 @@ impl Mode {
             Self::Single => "single",
             Self::Multi => "multi",
             Self::Agentic => "agentic",
+        }
+    }
+
+    /// The name under which a way of running an arm has its figures: the arm's own for one call, such as `small`, else with
+    /// the mode before it, such as `multi:small`. Catalogues refuse arms of such names.
+    pub fn way(self, arm: &ArmId) -> ArmId {
+        match self {
+            Self::Single => arm.clone(),
+            Self::Multi | Self::Agentic => arm.prefixed(self.as_str()),
+        }
+    }
+
+    /// The mode and the arm of such a name.
+    pub fn of_way(way: &str) -> (Self, &str) {
+        match way.split_once(':') {
+            Some(("multi", arm)) => (Self::Multi, arm),
+            Some(("agentic", arm)) => (Self::Agentic, arm),
+            Some(_) | None => (Self::Single, way),
         }
     }
 }
@@ -156,6 +174,16 @@ impl RewardWeights {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ways_have_names_that_tell_mode_and_arm() {
+        let arm = ArmId::new("acme/llama:70b").unwrap();
+        for mode in Mode::ALL {
+            assert_eq!(Mode::of_way(mode.way(&arm).as_str()), (mode, arm.as_str()));
+        }
+        assert_eq!(Mode::Single.way(&arm), arm);
+        assert_eq!(Mode::Multi.way(&arm).as_str(), "multi:acme/llama:70b");
+    }
 
     #[test]
     fn scores_and_propensities_refuse_what_is_out_of_range() {

@@ -29,7 +29,7 @@ use crate::{
     chat::{Answer, ChatRequest, ErrorKind, ToolCall, Usage, error_frame},
     journal::Decided,
     modes::{self, Ran},
-    round::{Feedback, Outcome, OutcomeStatus, Score, Task},
+    round::{Feedback, Mode, Outcome, OutcomeStatus, Score, Task},
 };
 
 /// Pieces of an answer that may wait for a slow client.
@@ -81,6 +81,8 @@ impl Router {
         chat: Arc<ChatRequest>,
         scored: bool,
     ) -> Result<ChatRound, RouterError> {
+        let mut task = task;
+        self.restrict_chat(&mut task);
         let admission = self.tenants.admit(task.tenant.as_ref())?;
         let (answer, answered) = oneshot::channel();
         let router = Arc::clone(self);
@@ -136,6 +138,8 @@ impl Router {
 
     /// Runs a chat whose answer is streamed. Returns once there is something to see, or no worker answered.
     pub async fn chat_stream(self: &Arc<Self>, task: Task, chat: Arc<ChatRequest>) -> Result<Streamed, RouterError> {
+        let mut task = task;
+        self.restrict_chat(&mut task);
         let admission = self.tenants.admit(task.tenant.as_ref())?;
         let (begin, begun) = oneshot::channel();
         let router = Arc::clone(self);
@@ -147,6 +151,7 @@ impl Router {
     async fn stream_turn(self: &Arc<Self>, task: Task, chat: &ChatRequest, begin: Begin, admission: Admission) {
         match self.stream_begun(task, chat).await {
             Ok(Started::Running(running)) => running.go_on(self, chat, begin, admission).await,
+            Ok(Started::Whole(whole)) => whole.close(self, chat, begin, admission).await,
             Ok(Started::Known(streamed)) => drop(begin.send(Ok(streamed))),
             Err(error) => drop(begin.send(Err(error))),
         }
@@ -187,7 +192,16 @@ impl Router {
             let run = self.running.enter(id, early).ok_or(RouterError::StillRunning(id))?;
             let started = Instant::now();
             let catalogue = self.catalogue.load_full();
-            let ran = match catalogue.get(&decided.decision.arm) {
+            let (mode, arm) = (decided.decision.mode, &decided.decision.arm);
+            let ran = match catalogue.get(arm) {
+                // What several calls make of it is there whole or not at all.
+                Ok(_) if mode != Mode::Single => {
+                    let ran = self.run_mode(&decided, &ask(&decided, chat), mode, arm, true).await;
+                    if ran.failure.is_none() && ran.outcome.status == OutcomeStatus::Done {
+                        return Ok(Started::Whole(Box::new(Whole { decided, hold, ran, run, replacing, started })));
+                    }
+                    ran
+                }
                 Ok(arm) => {
                     let span = modes::traced(&ask(&decided, chat), arm);
                     match arm.worker.stream(&ask(&decided, chat)).instrument(span.clone()).await {
@@ -199,7 +213,7 @@ impl Router {
                         Err(failure) => not_begun(&decided, chat, arm, failure, started, &span),
                     }
                 }
-                Err(error) => modes::not_run(id, &decided.decision.arm, &error.to_string()),
+                Err(error) => modes::not_run(id, arm, &error.to_string()),
             };
             let attempt = self.close_run(&decided, hold, run, ran, repeated, started).await?;
             self.have_attempt_audited(&attempt, Some(chat));
@@ -217,7 +231,7 @@ impl Router {
 type Begin = oneshot::Sender<Result<Streamed, RouterError>>;
 
 fn ask<'a>(decided: &'a Decided, chat: &'a ChatRequest) -> Ask<'a> {
-    Ask { task: &decided.task, chat: Some(chat) }
+    Ask { chat: Some(chat), ..Ask::of(&decided.task) }
 }
 
 /// What a stream came to that did not begin.
@@ -233,12 +247,37 @@ fn not_begun(
     let latency_ms = started.elapsed().as_secs_f64() * 1e3;
     let outcome = modes::called(id, &asked, arm, &said, Some(0.0), Some(&failure), latency_ms);
     modes::trace_end(span, &outcome, Some(&failure));
-    Ran { outcome, failure: Some(failure), body: Bytes::new() }
+    Ran { outcome, failure: Some(failure), judged: None, body: Bytes::new() }
 }
 
 enum Started<'a> {
     Running(Box<Running<'a>>),
+    Whole(Box<Whole<'a>>),
     Known(Streamed),
+}
+
+/// An answer that several calls made.
+struct Whole<'a> {
+    decided: Arc<Decided>,
+    hold: Hold,
+    ran: Ran,
+    run: Run<'a>,
+    replacing: Run<'a>,
+    started: Instant,
+}
+
+impl Whole<'_> {
+    /// Stores it, and lets the client have it.
+    async fn close(self, router: &Arc<Router>, chat: &ChatRequest, begin: Begin, admission: Admission) {
+        let Self { decided, hold, ran, run, replacing, started } = self;
+        let closed = router.close_run(&decided, hold, run, ran, false, started).await;
+        drop((admission, replacing));
+        let streamed = closed.and_then(|attempt| {
+            router.have_attempt_audited(&attempt, Some(chat));
+            replayed(chat, attempt.decided, attempt.outcome)
+        });
+        drop(begin.send(streamed));
+    }
 }
 
 /// An answer that is being streamed.
@@ -292,7 +331,7 @@ impl Running<'_> {
         modes::trace_end(&span, &outcome, failure.as_ref());
         drop(span);
         if failure.is_some() {
-            let ran = Ran { outcome, failure: failure.clone(), body: Bytes::new() };
+            let ran = Ran { outcome, failure: failure.clone(), judged: None, body: Bytes::new() };
             let attempt = router.close_run(&decided, hold, run, ran, false, started).await?;
             router.have_attempt_audited(&attempt, Some(chat));
             return Ok(failure);

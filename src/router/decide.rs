@@ -80,14 +80,16 @@ impl Router {
         let catalogue = self.catalogue.load_full();
         let may = |arm: &ArmId| own.is_none_or(|(_, own)| own.allows_arm(arm));
         let failed = instead.map_or(&[][..], |instead| instead.failed);
-        let selection = catalogue.select(&task, may, failed, |arm| self.health.rests(arm, now))?;
+        let modes = self.modes(&task, by)?;
+        let selection = catalogue.select(&task, &modes, may, failed, |arm| self.health.rests(arm, now))?;
         let Selection { candidates, masked, fallback } = selection;
         let dearest = candidates.iter().map(|candidate| candidate.cost_usd).fold(0.0, f64::max);
         let hold = self.tenants.reserve(task.tenant.as_ref(), dearest, now)?;
         observed.masked = masked;
         observed.instead_of = instead.map(|instead| instead.of);
-        let expected_score = |candidate: &Candidate| catalogue.get(&candidate.arm).ok()?.worker.expected_score(&task);
+        let expected_score = |candidate: &Candidate| self.expected_score(&catalogue, &task, candidate);
         observed.expected_scores = candidates.iter().map(expected_score).collect();
+        let alpha = task.alpha.or(own.and_then(|(_, own)| own.alpha)).unwrap_or(self.settings.modes.alpha);
         let session = task.session.clone().map(|session| (task.tenant.clone(), session));
         let last = match &session {
             Some(session) => self.sessions.get(session).await,
@@ -95,7 +97,7 @@ impl Router {
         };
         let domain = task.domain.clone();
         let text = text.as_ref().into();
-        let mut context = Context { text, embedding, domain, neighbours, recall, candidates, last, weights };
+        let mut context = Context { text, embedding, domain, neighbours, recall, candidates, last, weights, alpha };
         let started = Instant::now();
         let span = tracing::info_span!(
             target: TRACES,

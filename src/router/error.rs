@@ -30,6 +30,16 @@ pub enum RouterError {
         /// What there is.
         known: String,
     },
+    /// None of the modes that a task may be run in is on.
+    #[error("no mode is left for this task: it asks for {asked}, and in domain {domain} these are on: {on}; see [modes] of the configuration")]
+    ModesOff {
+        /// The task's domain.
+        domain: Domain,
+        /// What is on.
+        on: String,
+        /// What the task asks for.
+        asked: String,
+    },
     /// A decision that does not exist.
     #[error("unknown decision {0}; use the decision_id that /v1/tasks or /v1/route returned")]
     UnknownDecision(DecisionId),

@@ -225,15 +225,7 @@ fn repeated(key: &IdempotencyKey, known: Stored, said: &ClientFeedback) -> Resul
 
 /// The outcome of a worker that the client called.
 fn client_outcome(decided: &Decided, output: String, cost_usd: f64, latency_ms: f64) -> Outcome {
-    let call = Call {
-        arm: decided.decision.arm.clone(),
-        role: "worker".into(),
-        status: CallStatus::Ok,
-        input_tokens: 0,
-        output_tokens: 0,
-        cost_usd,
-        latency_ms,
-    };
+    let call = Call { cost_usd, latency_ms, ..Call::new(decided.decision.arm.clone(), CallStatus::Ok) };
     Outcome {
         decision_id: decided.decision.id,
         status: OutcomeStatus::Done,
@@ -243,5 +235,6 @@ fn client_outcome(decided: &Decided, output: String, cost_usd: f64, latency_ms: 
         calls: vec![call],
         cost_usd,
         latency_ms,
+        trajectory: None,
     }
 }

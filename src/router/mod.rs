@@ -29,6 +29,7 @@ mod lease;
 mod lesson;
 mod logged;
 mod memory;
+mod modes;
 mod open;
 mod overview;
 mod policies;
@@ -101,6 +102,7 @@ pub use keys::{create_key, keys_of, revoke_key};
 pub use learner::PolicySnapshot;
 pub use logged::logged_rounds;
 pub use memory::{refuse_in_use, restoration};
+pub use modes::ModeSettings;
 pub use open::{ArmMaker, Opened, Resumed, RouterParts, RouterSettings, Trust, fill_memory, learnt_rounds};
 pub use overview::{
     Alert, AlertKind, ArmBelief, ArmStanding, ArmState, DomainDetail, DomainStanding, MemoryFill, ModeWork, Overview,

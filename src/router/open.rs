@@ -19,7 +19,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    AuditSettings, JudgeSettings, Router, RouterError,
+    AuditSettings, JudgeSettings, ModeSettings, Router, RouterError,
     audit::Audits,
     cards::{Acting, CardSource},
     checkpoint::Checkpoint,
@@ -76,6 +76,8 @@ pub struct RouterSettings {
     pub prompts: Kept,
     /// Where the checkpoint is kept.
     pub checkpoint: PathBuf,
+    /// Which modes tasks are run in, and how.
+    pub modes: ModeSettings,
     /// How many other workers may take a task over when one gives no answer.
     pub fallbacks: usize,
     /// How long a decision may wait for its outcome before it counts as abandoned.

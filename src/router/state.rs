@@ -153,14 +153,15 @@ impl State {
 
     fn track(&self, decided: &Decided, feedback: &Feedback, round: &LearntRound<'_>, at_ms: i64) {
         let Decided { task, decision, observed, .. } = decided;
-        let candidates: Vec<_> = decision.pmf.iter().map(|entry| (entry.arm.clone(), entry.p)).collect();
+        let candidates: Vec<_> = decision.pmf.iter().map(|entry| (entry.mode.way(&entry.arm), entry.p)).collect();
+        let way = decision.mode.way(&decision.arm);
         let truth = truth(decided);
         let voters: Vec<_> = decision.voters.iter().map(|voter| (voter.policy.clone(), voter.weight)).collect();
         let mut shown = locked(&self.shown);
         let lost = shown.tracker.observe(&Observed {
             decision: decision.id,
             domain: &task.domain,
-            arm: &decision.arm,
+            arm: &way,
             propensity: decision.propensity.get(),
             candidates: &candidates,
             coin: observed.coin,
@@ -173,7 +174,7 @@ impl State {
         shown.history.add(&Lived {
             at_ms,
             domain: &task.domain,
-            arm: &decision.arm,
+            arm: &way,
             mode: decision.mode,
             failed: feedback.source == FeedbackSource::Failure,
             score: round.score,
@@ -242,7 +243,7 @@ fn truth(decided: &Decided) -> Option<Vec<(ArmId, f64)>> {
     let Decided { context, observed, .. } = decided;
     let scores = observed.expected_scores.as_ref().filter(|scores| scores.len() == context.candidates.len())?;
     let reward = |(candidate, score): (&crate::round::Candidate, &f64)| {
-        (candidate.arm.clone(), context.weights.reward(*score, candidate.cost_usd))
+        (candidate.mode.way(&candidate.arm), context.weights.reward(*score, candidate.cost_usd))
     };
     Some(context.candidates.iter().zip(scores).map(reward).collect())
 }

@@ -19,8 +19,8 @@ use crate::{
     },
     chat::ChatRequest,
     journal::{Appended, Decided, Event, NewEvent, now_ms},
-    modes::{self, Ran},
-    round::{ArmId, Feedback, FeedbackSource, Mode, Outcome, OutcomeStatus, Score, Task},
+    modes::Ran,
+    round::{ArmId, Feedback, FeedbackSource, Outcome, OutcomeStatus, Score, Task},
     telemetry::{Metric, Stage, TRACES, observe_stage},
 };
 
@@ -266,13 +266,10 @@ impl Router {
     ) -> Result<Attempt<'_>, RouterError> {
         let id = decided.decision.id;
         let run = self.running.enter(id, early).ok_or(RouterError::StillRunning(id))?;
-        let catalogue = self.catalogue.load_full();
         let started = Instant::now();
-        let ask = Ask { task: &decided.task, chat };
-        let ran = match (catalogue.get(&decided.decision.arm), decided.decision.mode) {
-            (Ok(arm), Mode::Single) => modes::run_single(id, &ask, arm).await,
-            (Err(error), Mode::Single) => modes::not_run(id, &decided.decision.arm, &error.to_string()),
-        };
+        let ask = Ask { chat, ..Ask::of(&decided.task) };
+        let (mode, arm) = (decided.decision.mode, &decided.decision.arm);
+        let ran = self.run_mode(&decided, &ask, mode, arm, true).await;
         if chat.is_some() && ran.failure.is_none() && ran.outcome.status == OutcomeStatus::Done {
             let Ran { outcome, body, .. } = ran;
             self.store_ran(&decided, hold, &outcome, started).await?;
@@ -294,10 +291,16 @@ impl Router {
         repeated: bool,
         started: Instant,
     ) -> Result<Attempt<'a>, RouterError> {
-        let Ran { outcome, failure, body } = ran;
-        self.health.note(&decided.decision.arm, failure.as_ref(), now_ms());
+        let Ran { outcome, failure, judged, body } = ran;
+        // Of several calls each was noted when it was over.
+        if outcome.trajectory.is_none() {
+            self.health.note(&decided.decision.arm, failure.as_ref(), now_ms());
+        }
         observe_stage(Stage::Run, started.elapsed());
-        let feedback = self.judge(decided, &outcome, failure.as_ref()).await;
+        let feedback = match judged {
+            Some(feedback) if outcome.status == OutcomeStatus::Done => feedback,
+            Some(_) | None => self.judge(decided, &outcome, failure.as_ref()).await,
+        };
         let events = std::iter::once(Event::Ran { outcome: outcome.clone() });
         let spent = self.spent(decided, nano_usd(outcome.cost_usd));
         let appended = self.append_judged(decided, &run, events, spent, &outcome, &feedback).await;
@@ -316,7 +319,9 @@ impl Router {
         outcome: &Outcome,
         started: Instant,
     ) -> Result<(), RouterError> {
-        self.health.note(&decided.decision.arm, None, now_ms());
+        if outcome.trajectory.is_none() {
+            self.health.note(&decided.decision.arm, None, now_ms());
+        }
         observe_stage(Stage::Run, started.elapsed());
         let ran = std::iter::once(Event::Ran { outcome: outcome.clone() });
         let events = ran.chain(self.spent(decided, nano_usd(outcome.cost_usd)));

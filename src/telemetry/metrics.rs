@@ -37,6 +37,12 @@ pub enum Metric {
     AuditMicroUsd,
     /// Decisions drawn uniformly because the policy failed.
     Fallbacks,
+    /// Turns of trajectories that were refused, by code.
+    Violations,
+    /// What took the place of turns that were refused or did not come, by what.
+    ModeFallbacks,
+    /// Trajectories that a limit ended, by limit.
+    Guardrails,
     /// Decisions that took the place of one whose worker gave no answer.
     Replaced,
     /// Decisions that nobody closed before their lease ended.
@@ -82,6 +88,9 @@ impl Metric {
             Self::Audits => "pointsman_audits_total",
             Self::AuditMicroUsd => "pointsman_audit_micro_usd_total",
             Self::Fallbacks => "pointsman_fallbacks_total",
+            Self::Violations => "pointsman_mode_violations_total",
+            Self::ModeFallbacks => "pointsman_mode_fallbacks_total",
+            Self::Guardrails => "pointsman_mode_guardrails_total",
             Self::Replaced => "pointsman_replaced_total",
             Self::Abandoned => "pointsman_abandoned_total",
             Self::PolicyChanges => "pointsman_policy_changes_total",

@@ -7,6 +7,7 @@ mod error;
 mod http;
 mod replayed;
 mod scripted;
+mod team;
 mod written;
 
 pub mod upstream;
@@ -16,7 +17,7 @@ use bytes::Bytes;
 
 use crate::{
     chat::{Answer, ChatRequest},
-    round::Task,
+    round::{Mode, Task},
 };
 
 pub use error::{ErrorClass, WorkerError};
@@ -32,12 +33,26 @@ pub struct Ask<'a> {
     pub task: &'a Task,
     /// The client's own request, where the task came by a chat protocol.
     pub chat: Option<&'a ChatRequest>,
+    /// The part that it plays where several calls make one answer. The task's messages say so in words; this is for workers that
+    /// read none.
+    pub part: Option<Part<'a>>,
+}
+
+/// A call's part in an answer of several.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    /// `planner`, `executor`, `verifier`, `summarizer`, or `worker`.
+    pub role: &'a str,
+    /// How many calls of this answer this worker had before.
+    pub before: usize,
+    /// The outputs that it is shown, with the roles that wrote them.
+    pub shown: &'a [(&'a str, &'a str)],
 }
 
 impl<'a> Ask<'a> {
     /// A task that came by itself.
     pub fn of(task: &'a Task) -> Self {
-        Self { task, chat: None }
+        Self { task, chat: None, part: None }
     }
 }
 
@@ -60,9 +75,9 @@ pub trait Worker: Send + Sync {
         About { provider: "pointsman", model: "scripted", address: "" }
     }
 
-    /// The expected score in [0, 1], where it is known by construction (scripted and replayed workers). It never
-    /// reaches a policy: it is used only to draw exact regret.
-    fn expected_score(&self, _task: &Task) -> Option<f64> {
+    /// The expected score in [0, 1] of a way of running it, with at most `calls_max` calls in rounds, where it is known by
+    /// construction (scripted and replayed workers). It never reaches a policy: it is used only to draw exact regret.
+    fn expected_score(&self, _task: &Task, _mode: Mode, _calls_max: usize) -> Option<f64> {
         None
     }
 }

@@ -12,7 +12,7 @@ use super::{
     scripted::{Draws, write},
     written::reply,
 };
-use crate::round::Task;
+use crate::round::{Mode, Task};
 
 /// What was recorded for one task.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +50,9 @@ impl Worker for ReplayedWorker {
         reply(ask, text, record.cost_usd)
     }
 
-    fn expected_score(&self, task: &Task) -> Option<f64> {
-        self.records.get(task.id.as_str()).map(|record| record.score)
+    fn expected_score(&self, task: &Task, mode: Mode, _calls_max: usize) -> Option<f64> {
+        // What more than one call would have brought was not recorded.
+        let record = self.records.get(task.id.as_str()).filter(|_| mode == Mode::Single)?;
+        Some(record.score)
     }
 }

@@ -2,15 +2,18 @@
 //!
 //! It reads the task's `reference` and writes a real answer, right with a stated probability and otherwise wrong in
 //! the ways of its kind: a slip in a number, another letter, JSON with a key missing or a brace lost, a text half
-//! transformed, a refusal. Whether it is right depends on (seed, task id) alone, so a run can be repeated.
+//! transformed, a refusal. Whether it is right depends on (seed, task id) and on how often it was asked, so a run can be repeated.
+//!
+//! Asked again about the same task it makes the same mistake, unless it is one that thinks anew, with a stated probability. In a
+//! team it plans, it answers better after a plan where that is stated, and it verifies and sums up as well as it answers.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{Ask, Reply, Worker, WorkerError, written::reply};
-use crate::round::{Domain, Task};
+use super::{Ask, Part, Reply, Worker, WorkerError, team, written::reply};
+use crate::round::{Call, Domain, Mode, Task};
 
 /// How good, how quick and how repeatable.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +22,10 @@ pub struct ScriptedSettings {
     pub skill: BTreeMap<Domain, f64>,
     /// The same for every other domain.
     pub default_skill: f64,
+    /// The probability per domain that it thinks anew when it is asked once more, in [0, 1]; 0 elsewhere.
+    pub again: BTreeMap<Domain, f64>,
+    /// The probability of a right answer per domain where it is shown a plan, in [0, 1]; as without one elsewhere.
+    pub planned: BTreeMap<Domain, f64>,
     /// How long an answer takes, in milliseconds.
     pub latency_ms: u64,
     /// Two workers of one seed are right and wrong together.
@@ -36,9 +43,27 @@ impl ScriptedWorker {
         Self { settings }
     }
 
+    fn again(&self, task: &Task) -> f64 {
+        self.settings.again.get(&task.domain).copied().unwrap_or(0.0).clamp(0.0, 1.0)
+    }
+
+    /// Whether it is right when it was asked so often before. `draws` are left at those of what it writes.
+    fn right(&self, task: &Task, skill: f64, before: usize, draws: &mut Draws) -> bool {
+        let mut right = draws.unit() < skill;
+        for time in 1..=before {
+            let mut anew = Draws::new(self.settings.seed, &format!("{} once more {time}", task.id));
+            if anew.unit() < self.again(task) {
+                right = anew.unit() < skill;
+                *draws = anew;
+            }
+        }
+        right
+    }
+
     /// A task with `difficulty` d in [0, 1] is answered right with probability skill^(1 + d).
-    fn probability_right(&self, task: &Task) -> f64 {
+    fn probability_right(&self, task: &Task, planned: bool) -> f64 {
         let skill = self.settings.skill.get(&task.domain).copied().unwrap_or(self.settings.default_skill);
+        let skill = if planned { self.settings.planned.get(&task.domain).copied().unwrap_or(skill) } else { skill };
         let difficulty = task.metadata.get("difficulty").and_then(Value::as_f64).unwrap_or(0.0).clamp(0.0, 1.0);
         skill.clamp(0.0, 1.0).powf(1.0 + difficulty)
     }
@@ -51,13 +76,31 @@ impl Worker for ScriptedWorker {
         if self.settings.latency_ms > 0 {
             tokio::time::sleep(Duration::from_millis(self.settings.latency_ms)).await;
         }
+        let part = ask.part.unwrap_or(Part { role: Call::WORKER, before: 0, shown: &[] });
+        let planned = part.shown.iter().any(|(role, _)| *role == "planner");
+        let skill = self.probability_right(task, planned);
         let mut draws = Draws::new(self.settings.seed, task.id.as_str());
-        let right = draws.unit() < self.probability_right(task);
-        reply(ask, write(task, right, &mut draws), None)
+        let text = match part.role {
+            "planner" => team::plan(task),
+            "verifier" => team::verify(task, part.shown, draws.unit() < skill),
+            "summarizer" if !part.shown.is_empty() => team::summarize(task, part.shown, draws.unit() < skill),
+            _ => {
+                let right = self.right(task, skill, part.before, &mut draws);
+                write(task, right, &mut draws)
+            }
+        };
+        reply(ask, text, None)
     }
 
-    fn expected_score(&self, task: &Task) -> Option<f64> {
-        Some(self.probability_right(task))
+    /// Of a team and of rounds it is what the rules bring where verifiers know what is right: the best output is the answer.
+    fn expected_score(&self, task: &Task, mode: Mode, calls_max: usize) -> Option<f64> {
+        let again = self.again(task);
+        let (skill, tries) = match mode {
+            Mode::Single => (self.probability_right(task, false), 1),
+            Mode::Multi => (self.probability_right(task, false), calls_max.max(1)),
+            Mode::Agentic => (self.probability_right(task, true), 2),
+        };
+        Some(1.0 - (1.0 - skill) * (1.0 - again * skill).powi(tries as i32 - 1))
     }
 }
 
@@ -206,7 +249,59 @@ mod tests {
     }
 
     fn worker(skill: f64) -> ScriptedWorker {
-        ScriptedWorker::new(ScriptedSettings { skill: BTreeMap::new(), default_skill: skill, latency_ms: 0, seed: 3 })
+        ScriptedWorker::new(settings(skill))
+    }
+
+    fn settings(skill: f64) -> ScriptedSettings {
+        let (skills, again, planned) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        ScriptedSettings { skill: skills, default_skill: skill, again, planned, latency_ms: 0, seed: 3 }
+    }
+
+    async fn says(worker: &ScriptedWorker, task: &Task, part: Part<'_>) -> String {
+        worker.answer(&Ask { part: Some(part), ..Ask::of(task) }).await.unwrap().said.text
+    }
+
+    #[tokio::test]
+    async fn thinks_anew_as_often_as_it_says_and_its_rounds_bring_what_is_expected() {
+        let domain = Domain::new("math").unwrap();
+        let again = BTreeMap::from([(domain, 0.5)]);
+        let anew = ScriptedWorker::new(ScriptedSettings { again, ..settings(0.4) });
+        let stubborn = worker(0.4);
+        let (mut solved, mut expected, n) = (0, 0.0, 2_000);
+        for id in 0..n {
+            let task = task(id, serde_json::json!({"reference": 17}));
+            let mut right = [false; 2];
+            for before in 0..4 {
+                let part = Part { role: Call::WORKER, before, shown: &[] };
+                for (right, worker) in right.iter_mut().zip([&anew, &stubborn]) {
+                    *right |= team::is_right(&task, &says(worker, &task, part).await);
+                }
+            }
+            let first = team::is_right(&task, &worker(0.4).answer(&Ask::of(&task)).await.unwrap().said.text);
+            assert_eq!(right[1], first, "who does not think anew is right at once or never");
+            solved += usize::from(right[0]);
+            expected = anew.expected_score(&task, Mode::Multi, 4).unwrap();
+        }
+        // 1 - .6 * .8^3 = .693; three standard deviations of a binomial of 2,000 draws are 62.
+        assert!((expected - 0.6928).abs() < 1e-9);
+        assert!((solved as f64 - expected * n as f64).abs() < 62.0, "{solved}");
+    }
+
+    #[tokio::test]
+    async fn plays_every_part_of_a_team() {
+        let task = task(1, serde_json::json!({"reference": 17}));
+        let sure = worker(1.0);
+        let part = |role| Part { role, before: 0, shown: &[("executor", "It is 18."), ("executor", "It is 17.")] };
+        assert!(says(&sure, &task, part("verifier")).await.starts_with("PASS"));
+        assert_eq!(says(&sure, &task, part("summarizer")).await, "It is 17.");
+        let wrong = Part { shown: &[("executor", "It is 18.")], ..part("verifier") };
+        assert!(says(&sure, &task, wrong).await.starts_with("FAIL"));
+        assert!(says(&worker(0.0), &task, wrong).await.starts_with("PASS"), "who cannot do it cannot check it");
+        let domain = Domain::new("math").unwrap();
+        let planner = ScriptedWorker::new(ScriptedSettings { planned: BTreeMap::from([(domain, 1.0)]), ..settings(0.0) });
+        let executor = |shown| Part { role: "executor", before: 0, shown };
+        assert!(!team::is_right(&task, &says(&planner, &task, executor(&[])).await));
+        assert!(team::is_right(&task, &says(&planner, &task, executor(&[("planner", "1. Count.")])).await));
     }
 
     #[tokio::test]

@@ -51,6 +51,8 @@ impl Checker<'_> {
         if let Some(Err(error)) = raw.reward.as_ref().map(RewardWeights::validate) {
             p.add(format!("{key}.{}", error.field), error.problem);
         }
+        let weighed = raw.alpha.is_none_or(|alpha| (0.0..=1.0).contains(&alpha));
+        p.require(weighed, format!("{key}.alpha"), "must be from 0 (only the score counts) to 1");
         let paced = raw.requests_per_minute.is_none_or(|n| (1..=RATE_MAX).contains(&n));
         let advice = "must be from 1 to 1000000 tasks a minute; leave it out for no limit";
         p.require(paced, format!("{key}.requests_per_minute"), advice);
@@ -74,6 +76,7 @@ impl Checker<'_> {
         }
         TenantSettings {
             reward: raw.reward.or(reward).unwrap_or_default(),
+            alpha: raw.alpha,
             domains: raw.domains.map(|names| self.domain_names(&format!("{key}.domains"), names, domains)),
             arms: raw.arms.map(|names| self.tenant_arms(&format!("{key}.arms"), names)),
             requests_per_minute: raw.requests_per_minute,

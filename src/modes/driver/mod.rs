@@ -3,7 +3,12 @@
 //! The decision drew the mode and the first worker. A driver goes on from there: by rule, by the compact mode-router, or by a
 //! language model that speaks one of the dialects. What it writes is checked by the grammar before any call is sent.
 
+mod rule;
+
 use async_trait::async_trait;
+
+pub use rule::Rule;
+pub(super) use rule::best;
 
 use crate::{
     grammar::{Episode, Turn, Violation},
@@ -13,7 +18,9 @@ use crate::{
 /// What a driver sees of one call that was made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeenCall {
-    /// What the worker wrote, cut to the guardrails' length. Untrusted.
+    /// Its part; `worker` in rounds.
+    pub role: &'static str,
+    /// What the worker wrote, cut to the guardrails' length; empty where it gave no answer. Untrusted.
     pub output: String,
     /// What the verifiers say of it, where they were asked and could say: the score in [0, 1].
     pub score: Option<f64>,
@@ -39,6 +46,8 @@ pub struct View<'a> {
     pub mode: Mode,
     /// The worker that was drawn: the first call is its.
     pub first: usize,
+    /// The score from which an output counts as verified, in (0, 1].
+    pub pass_score: f64,
     /// What was written so far.
     pub episode: &'a Episode,
     /// What was seen of each call, in order.

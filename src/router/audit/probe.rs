@@ -7,12 +7,11 @@ use tokio::time::Instant;
 use super::Audits;
 use crate::{
     access::{Hold, nano_usd},
-    arms::worker::Ask,
+    arms::{calls_expected, worker::Ask},
     chat::ChatRequest,
     journal::{Appended, Decided, Event, NewEvent, now_ms},
-    modes,
     round::{
-        ArmId, Audited, Coin, Feedback, Found, Missing, Mode, Outcome, OutcomeStatus, Probability, Probe, ProbeEnd,
+        ArmId, Audited, Candidate, Coin, Feedback, Found, Missing, Mode, Outcome, OutcomeStatus, Probability, Probe, ProbeEnd,
         ProbedArm,
     },
     router::Router,
@@ -35,6 +34,7 @@ pub(in crate::router) struct Chosen {
 
 /// What an arm may cost, in billionths of a dollar.
 struct Held {
+    mode: Mode,
     arm: ArmId,
     nano_usd: u64,
 }
@@ -52,6 +52,7 @@ impl Chosen {
         let sum = |tokens: fn(&crate::round::Call) -> u64| outcome.calls.iter().map(tokens).sum();
         let decision = &decided.decision;
         let taken = ProbedArm {
+            mode: decision.mode,
             arm: decision.arm.clone(),
             p: decision.propensity.get(),
             cost_usd: outcome.cost_usd,
@@ -128,10 +129,10 @@ impl Router {
 
     /// What one arm brings, and what that cost.
     async fn try_arm(&self, chosen: &Chosen, entry: &Probability, held: &[Held], until: Instant) -> (ProbedArm, u64) {
-        if entry.arm == chosen.taken.arm {
+        if (entry.mode, &entry.arm) == (chosen.taken.mode, &chosen.taken.arm) {
             return (chosen.taken.clone(), 0);
         }
-        let most = held.iter().find(|held| held.arm == entry.arm).map_or(0, |held| held.nano_usd);
+        let most = held.iter().find(|held| held.mode == entry.mode && held.arm == entry.arm).map_or(0, |held| held.nano_usd);
         let given_up = |why: Missing| (most as f64 / 1e9, Found::Missing(why), most);
         let (cost_usd, found, nano_usd) = tokio::select! {
             (cost_usd, found) = self.ask_arm(chosen, entry) => (cost_usd, found, nano_usd(cost_usd)),
@@ -139,22 +140,24 @@ impl Router {
             () = tokio::time::sleep_until(until) => given_up(Missing::Late),
             () = self.closing.cancelled() => given_up(Missing::CutOff),
         };
-        (ProbedArm { arm: entry.arm.clone(), p: entry.p, cost_usd, found }, nano_usd)
+        (ProbedArm { mode: entry.mode, arm: entry.arm.clone(), p: entry.p, cost_usd, found }, nano_usd)
     }
 
     async fn ask_arm(&self, chosen: &Chosen, entry: &Probability) -> (f64, Found) {
         let Chosen { decided, chat, .. } = chosen;
-        let catalogue = self.catalogue.load_full();
-        let Ok(arm) = catalogue.get(&entry.arm) else { return (0.0, Found::Missing(Missing::Gone)) };
-        let ask = Ask { task: &decided.task, chat: chat.as_ref() };
-        let ran = match entry.mode {
-            Mode::Single => modes::run_unseen(decided.decision.id, &ask, arm).await,
-        };
+        if self.catalogue.load().get(&entry.arm).is_err() {
+            return (0.0, Found::Missing(Missing::Gone));
+        }
+        let ask = Ask { chat: chat.as_ref(), ..Ask::of(&decided.task) };
+        let ran = self.run_mode(decided, &ask, entry.mode, &entry.arm, false).await;
         let cost_usd = ran.outcome.cost_usd;
         if ran.outcome.status == OutcomeStatus::Failed && ran.failure.as_ref().is_some_and(|why| !why.blames_worker()) {
             return (cost_usd, Found::Missing(Missing::Refused));
         }
-        let feedback = self.judge(decided, &ran.outcome, ran.failure.as_ref()).await;
+        let feedback = match ran.judged {
+            Some(feedback) if ran.outcome.status == OutcomeStatus::Done => feedback,
+            Some(_) | None => self.judge(decided, &ran.outcome, ran.failure.as_ref()).await,
+        };
         let found = match feedback.score.zip(feedback.reward) {
             Some((score, reward)) => Found::Judged { score: score.get(), reward },
             None => Found::Missing(Missing::Unscored),
@@ -162,15 +165,18 @@ impl Router {
         (cost_usd, found)
     }
 
-    /// What each of the other arms may cost: its expected cost, or more where the arm taken needed more tokens.
+    /// What each of the other arms may cost: its expected cost, or more where the arm taken needed more tokens than was expected
+    /// of the way it was run in.
     fn held(&self, chosen: &Chosen) -> Vec<Held> {
         let catalogue = self.catalogue.load();
         let (input_tokens, output_tokens) = chosen.tokens;
-        let candidates = chosen.decided.context.candidates.iter().filter(|one| one.arm != chosen.taken.arm);
+        let other = |one: &&Candidate| (one.mode, &one.arm) != (chosen.taken.mode, &chosen.taken.arm);
+        let candidates = chosen.decided.context.candidates.iter().filter(other);
         let held = candidates.map(|candidate| {
+            let calls = calls_expected(candidate.mode) as f64 / calls_expected(chosen.taken.mode) as f64;
             let like_taken = catalogue.get(&candidate.arm).map(|arm| arm.prices.cost_usd(input_tokens, output_tokens));
-            let most = candidate.cost_usd.max(MARGIN * like_taken.unwrap_or_default());
-            Held { arm: candidate.arm.clone(), nano_usd: nano_usd(most) }
+            let most = candidate.cost_usd.max(MARGIN * calls.max(1.0) * like_taken.unwrap_or_default());
+            Held { mode: candidate.mode, arm: candidate.arm.clone(), nano_usd: nano_usd(most) }
         });
         held.collect()
     }

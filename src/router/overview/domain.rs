@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{ArmState, Bounds, Router, RouterError, interval, locked};
+use super::{ArmState, Bounds, Router, RouterError, interval, locked, state_of};
 use crate::{
     feedback::verifier::VerifierReport,
     history::{ArmRecord, DomainHistory, Posterior, VerifierRecord, WeightsReport},
@@ -126,9 +126,10 @@ impl Router {
                 posterior: record.posterior(prior),
             }
         };
-        let gone = history.arms().records().filter(|(arm, _)| !states.contains_key(*arm));
+        // Arms that are gone, and other ways of running those that are there.
+        let others = history.arms().records().filter(|(arm, _)| !states.contains_key(*arm));
         let mut arms: Vec<_> = states.iter().map(|(arm, state)| belief(arm, *state)).collect();
-        arms.extend(gone.map(|(arm, _)| belief(arm, ArmState::Removed)));
+        arms.extend(others.map(|(arm, _)| belief(arm, state_of(&states, arm))));
         arms.sort_by(|a, b| b.posterior.mean.total_cmp(&a.posterior.mean));
         let arms_total = arms.len();
         arms.truncate(ARMS_SHOWN);

@@ -336,10 +336,16 @@ fn standings(
     works.sort_by_key(|arm| std::cmp::Reverse(arm.work.rounds));
     works.truncate(most);
     let standing = |DomainArmReport { work, best }| {
-        let state = states.get(&work.arm).copied().unwrap_or(ArmState::Removed);
+        let state = state_of(states, &work.arm);
         ArmStanding { work, state, best }
     };
     works.into_iter().map(standing).collect()
+}
+
+/// How the arm is that is run in some way.
+fn state_of(states: &BTreeMap<ArmId, ArmState>, way: &ArmId) -> ArmState {
+    let of = |(_, arm): (_, &str)| ArmId::new(arm).ok().and_then(|arm| states.get(&arm).copied());
+    of(Mode::of_way(way.as_str())).unwrap_or(ArmState::Removed)
 }
 
 /// The headline's interval.

@@ -50,6 +50,7 @@ fn outcome() -> Outcome {
         calls: vec![],
         cost_usd: 0.5,
         latency_ms: 12.0,
+        trajectory: None,
     }
 }
 

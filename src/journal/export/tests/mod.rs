@@ -113,6 +113,7 @@ fn decided(number: u128, domain: &str) -> Arc<Decided> {
         candidates: candidates.to_vec(),
         last: None,
         weights: RewardWeights::default(),
+        alpha: 0.25,
     };
     let p = |arm: &ArmId, p| Probability { mode: Mode::Single, arm: arm.clone(), p, expected: Some(0.5) };
     let decision = Decision {
@@ -139,13 +140,11 @@ fn new(decided: &Arc<Decided>) -> NewEvent {
 
 fn ran(decided: &Arc<Decided>, status: OutcomeStatus) -> NewEvent {
     let call = Call {
-        arm: decided.decision.arm.clone(),
-        role: "worker".into(),
-        status: CallStatus::Ok,
         input_tokens: 11,
         output_tokens: 2,
         cost_usd: 0.5,
         latency_ms: 1.5,
+        ..Call::new(decided.decision.arm.clone(), CallStatus::Ok)
     };
     let outcome = Outcome {
         decision_id: decided.decision.id,
@@ -156,6 +155,7 @@ fn ran(decided: &Arc<Decided>, status: OutcomeStatus) -> NewEvent {
         calls: vec![call],
         cost_usd: 0.5,
         latency_ms: 2.5,
+        trajectory: None,
     };
     NewEvent::of(decided, Event::Ran { outcome })
 }

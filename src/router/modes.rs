@@ -1,0 +1,170 @@
+//! Running a decision in its mode, and which modes a task may be run in.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+
+use super::{Router, RouterError, audit::RunBy};
+use crate::{
+    arms::{
+        Arm, Catalogue,
+        worker::{Ask, WorkerError},
+    },
+    journal::{Decided, now_ms},
+    modes::{self, Checked, Guardrails, Ran, Team, Watch, driver::Rule},
+    round::{ArmId, Candidate, Domain, Feedback, Mode, Score, Task},
+};
+
+/// How much of the verifiers' words later calls are shown.
+const TRACE_CHARS: usize = 400;
+
+/// Which modes tasks are run in, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModeSettings {
+    /// The modes of domains without ones of their own; never empty.
+    pub enabled: Vec<Mode>,
+    /// The modes of single domains; never empty.
+    pub domains: BTreeMap<Domain, Vec<Mode>>,
+    /// Whether chats that came by a chat protocol may be run in modes of more than one call. Their own settings, such as a
+    /// temperature, do not reach the workers then.
+    pub chats: bool,
+    /// What cost weighs where neither the task nor its tenant says so, in [0, 1].
+    pub alpha: f64,
+    /// Workers that a trajectory may choose from.
+    pub offered_max: usize,
+    /// The limits.
+    pub guardrails: Guardrails,
+}
+
+impl ModeSettings {
+    /// The modes of a domain.
+    fn of(&self, domain: &Domain) -> &[Mode] {
+        self.domains.get(domain).unwrap_or(&self.enabled)
+    }
+
+    /// Whether any mode but single is on somewhere.
+    fn is_more_than_single(&self) -> bool {
+        self.domains.values().chain([&self.enabled]).flatten().any(|mode| *mode != Mode::Single)
+    }
+}
+
+impl Router {
+    /// The modes that a task may be run in.
+    pub(super) fn modes(&self, task: &Task, by: RunBy) -> Result<Vec<Mode>, RouterError> {
+        let on = self.settings.modes.of(&task.domain);
+        let asked = task.constraints.modes.as_deref();
+        // A caller that runs the model itself makes one call, unless it says that it can do more.
+        let caller_default = [Mode::Single];
+        let asked = asked.or((by == RunBy::Caller && on.contains(&Mode::Single)).then_some(&caller_default[..]));
+        let modes: Vec<Mode> = on.iter().copied().filter(|mode| asked.is_none_or(|asked| asked.contains(mode))).collect();
+        if modes.is_empty() {
+            let name = |modes: &[Mode]| modes.iter().map(|mode| mode.as_str()).collect::<Vec<_>>().join(", ");
+            return Err(RouterError::ModesOff { domain: task.domain.clone(), on: name(on), asked: name(asked.unwrap_or(&[])) });
+        }
+        Ok(modes)
+    }
+
+    /// A chat is run once, unless chats may be run in other ways and this one pins no arm and brings nothing but text.
+    pub(super) fn restrict_chat(&self, task: &mut Task) {
+        let Task { constraints, .. } = task;
+        let free = self.settings.modes.chats && constraints.arms.is_none() && constraints.needs.is_empty();
+        if constraints.modes.is_none() && !free && self.settings.modes.is_more_than_single() {
+            constraints.modes = Some(vec![Mode::Single]);
+        }
+    }
+
+    /// The true expected score of a candidate, where it is known by construction.
+    pub(super) fn expected_score(&self, catalogue: &Catalogue, task: &Task, candidate: &Candidate) -> Option<f64> {
+        let calls_max = self.settings.modes.guardrails.rules.multi_calls_max;
+        catalogue.get(&candidate.arm).ok()?.worker.expected_score(task, candidate.mode, calls_max)
+    }
+
+    /// Runs a task in a mode: what a decision drew, or what a probe tries.
+    pub(super) async fn run_mode(&self, decided: &Decided, ask: &Ask<'_>, mode: Mode, arm: &ArmId, seen: bool) -> Ran {
+        let catalogue = self.catalogue.load_full();
+        let id = decided.decision.id;
+        match (catalogue.get(arm), mode) {
+            (Err(error), _) => modes::not_run(id, arm, &error.to_string()),
+            (Ok(arm), Mode::Single) if seen => modes::run_single(id, ask, arm).await,
+            (Ok(arm), Mode::Single) => modes::run_unseen(id, ask, arm).await,
+            (Ok(arm), Mode::Multi | Mode::Agentic) => self.run_in_calls(decided, mode, arm, &catalogue).await,
+        }
+    }
+
+    async fn run_in_calls(&self, decided: &Decided, mode: Mode, first: &Arm, catalogue: &Catalogue) -> Ran {
+        let (offered, best) = offered(decided, first, catalogue, self.settings.modes.offered_max);
+        let team = Team {
+            decision_id: decided.decision.id,
+            task: &decided.task,
+            mode,
+            offered,
+            best,
+            alpha: decided.context.alpha,
+            model: None,
+            guardrails: &self.settings.modes.guardrails,
+        };
+        let watcher = Watcher { router: self, decided, judged: Mutex::default() };
+        let mut ran = modes::run_team(&team, &mut Rule, &watcher).await;
+        let mut judged = watcher.judged.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let weights = self.weights(&decided.task);
+        ran.judged = judged.remove(&ran.outcome.output).map(|feedback| {
+            let cost_usd = ran.outcome.cost_usd;
+            let reward = feedback.score.map(|score| weights.reward(score.get(), cost_usd));
+            Feedback { cost_usd, reward, ..feedback }
+        });
+        ran
+    }
+}
+
+/// The workers that a trajectory may choose from, the one drawn first, then by what is known of them in the domain; and the place of
+/// the one that does best.
+fn offered(decided: &Decided, first: &Arm, catalogue: &Catalogue, most: usize) -> (Vec<Arm>, usize) {
+    let mut known: BTreeMap<&ArmId, f32> = BTreeMap::new();
+    for candidate in &decided.context.candidates {
+        let mean = known.entry(&candidate.arm).or_default();
+        *mean = mean.max(candidate.features.prior_mean);
+    }
+    let mean = |arm: &ArmId| known.get(arm).copied().unwrap_or_default();
+    let mut others: Vec<&ArmId> = known.keys().copied().filter(|arm| **arm != first.id).collect();
+    others.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
+    let others = others.into_iter().filter_map(|arm| catalogue.get(arm).ok().cloned());
+    let offered: Vec<Arm> = std::iter::once(first.clone()).chain(others).take(most.max(1)).collect();
+    let best = (0..offered.len()).max_by(|a, b| mean(&offered[*a].id).total_cmp(&mean(&offered[*b].id)).then(b.cmp(a)));
+    (offered, best.unwrap_or_default())
+}
+
+/// Has outputs verified by the domain's set, once each.
+struct Watcher<'a> {
+    router: &'a Router,
+    decided: &'a Decided,
+    // Guards what was said of outputs, by their text.
+    judged: Mutex<HashMap<String, Feedback>>,
+}
+
+#[async_trait]
+impl Watch for Watcher<'_> {
+    async fn check(&self, output: &str) -> Checked {
+        let known = self.judged.lock().unwrap_or_else(PoisonError::into_inner).get(output).cloned();
+        let feedback = match known {
+            Some(feedback) => feedback,
+            None => {
+                let Decided { task, decision, .. } = self.decided;
+                let weights = self.router.weights(task);
+                let feedback = self.router.registry.judge(decision.id, task, output, 0.0, weights).await;
+                let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+                judged.insert(output.to_owned(), feedback.clone());
+                feedback
+            }
+        };
+        let words = feedback.verdicts.iter().flat_map(|verdict| verdict.trace.iter().map(String::as_str));
+        let trace = words.collect::<Vec<_>>().join("; ").chars().take(TRACE_CHARS).collect();
+        Checked { score: feedback.score.map(Score::get), trace }
+    }
+
+    fn called(&self, arm: &Arm, failure: Option<&WorkerError>) {
+        self.router.health.note(&arm.id, failure, now_ms());
+    }
+}
