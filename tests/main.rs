@@ -26,6 +26,7 @@ mod layers;
 mod liar;
 mod matrix;
 mod memory;
+mod modes;
 mod off_policy;
 mod openapi;
 mod policies;

@@ -72,6 +72,10 @@ pub(super) struct NewArm {
     /// The same elsewhere; needed by `scripted`.
     #[schema(minimum = 0, maximum = 1)]
     default_skill: Option<f64>,
+    /// The probability by domain that it thinks anew when it is asked once more, of `scripted`.
+    again: Option<std::collections::BTreeMap<Domain, f64>>,
+    /// The probability of a right answer by domain after a plan, of `scripted`.
+    planned: Option<std::collections::BTreeMap<Domain, f64>>,
     /// How long an answer takes, of `scripted`.
     latency_ms: Option<u64>,
     /// The folder of recorded outcomes, of `replay`.

@@ -195,7 +195,9 @@ impl From<RouterError> for Problem {
             RouterError::UnknownDomain { .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown-domain", "There is no such domain", detail)
             }
-            RouterError::ModesOff { .. } => Self::new(unprocessable, "modes-off", "No mode is left for the task", detail),
+            RouterError::ModesOff { .. } => {
+                Self::new(unprocessable, "modes-off", "No mode is left for the task", detail)
+            }
             RouterError::UnknownDecision(_) => {
                 Self::new(StatusCode::NOT_FOUND, "unknown-decision", "There is no such decision", detail)
             }

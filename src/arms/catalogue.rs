@@ -90,7 +90,9 @@ pub enum CatalogueError {
     #[error("arm {0} is defined twice")]
     Twice(ArmId),
     /// A name that means another arm run in some mode.
-    #[error("arm {0} cannot have this name: it means an arm run in a mode; choose one that does not begin with multi: or agentic:")]
+    #[error(
+        "arm {0} cannot have this name: it means an arm run in a mode; choose one that does not begin with multi: or agentic:"
+    )]
     Reserved(ArmId),
     /// There is no such arm.
     #[error("unknown arm {arm}; the arms are: {known}")]

@@ -7,6 +7,6 @@ mod catalogue;
 mod health;
 pub mod worker;
 
-pub(crate) use catalogue::{calls_expected, estimate_tokens};
 pub use catalogue::{Arm, Catalogue, CatalogueError, Prices, Selection};
+pub(crate) use catalogue::{calls_expected, estimate_tokens};
 pub use health::Health;

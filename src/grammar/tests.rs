@@ -23,10 +23,28 @@ fn trajectories_of_every_mode_are_taken_whole() {
     assert!(write(&[SINGLE, Call(2), Say(0)]).unwrap().episode().answer().is_some());
     assert!(write(&[MULTI, Call(0), Call(1), Call(0), Call(0), Say(1)]).unwrap().episode().answer().is_some());
     let team = [
-        AGENTIC, Call(0), Token::Role(Role::Planner), Call(1), EXECUTOR, EndLayer, // n1, n2
-        Call(2), EXECUTOR, Ref(0), EndLayer, // n3
-        Call(0), VERIFIER, Ref(1), Ref(2), EndLayer, // n4
-        Call(1), SUMMARIZER, Ref(1), Ref(2), Ref(3), EndLayer, Say(4),
+        AGENTIC,
+        Call(0),
+        Token::Role(Role::Planner),
+        Call(1),
+        EXECUTOR,
+        EndLayer, // n1, n2
+        Call(2),
+        EXECUTOR,
+        Ref(0),
+        EndLayer, // n3
+        Call(0),
+        VERIFIER,
+        Ref(1),
+        Ref(2),
+        EndLayer, // n4
+        Call(1),
+        SUMMARIZER,
+        Ref(1),
+        Ref(2),
+        Ref(3),
+        EndLayer,
+        Say(4),
     ];
     let written = write(&team).unwrap();
     assert_eq!(written.episode().answer(), Some(&Answer::Node(4)));
@@ -61,7 +79,10 @@ fn each_way_to_go_wrong_has_its_code() {
         (after(&[Call(0), SUMMARIZER, EndLayer]), Violation::SummarizerWithoutRefs),
         (after(&[Call(0), SUMMARIZER, Ref(0), Call(1), EXECUTOR, EndLayer]), Violation::SummarizerNotAlone),
         (of(&[AGENTIC, Call(0), EXECUTOR, Call(0), EXECUTOR, EndLayer]), Violation::DuplicateInLayer),
-        (of(&[&[AGENTIC], &seven[..18], &[Call(0), EXECUTOR, Call(1), EXECUTOR, EndLayer]].concat()), Violation::LayerOverBudget),
+        (
+            of(&[&[AGENTIC], &seven[..18], &[Call(0), EXECUTOR, Call(1), EXECUTOR, EndLayer]].concat()),
+            Violation::LayerOverBudget,
+        ),
         (of(&[&[AGENTIC], &seven[..], &[Call(0), EXECUTOR, EndLayer]].concat()), Violation::MustSummarizeNow),
         (of(&[SINGLE, Call(0), Say(0), Say(0)]), Violation::AlreadyFinished),
         (of(&[MULTI, EndLayer]), Violation::ActionMalformed),

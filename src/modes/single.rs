@@ -120,8 +120,7 @@ pub fn called(
         None => (said.text.clone(), said.tool_calls.iter().map(tool_call).collect()),
         Some(_) => (String::new(), vec![]),
     };
-    let call =
-        Call { input_tokens, output_tokens, cost_usd, latency_ms, ..Call::new(arm.id.clone(), call_status) };
+    let call = Call { input_tokens, output_tokens, cost_usd, latency_ms, ..Call::new(arm.id.clone(), call_status) };
     let (calls, kept) = (vec![call], Kept::Whole);
     Outcome { decision_id, status, output, tool_calls, kept, calls, cost_usd, latency_ms, trajectory: None }
 }

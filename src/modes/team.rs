@@ -24,7 +24,8 @@ use crate::{
     },
     grammar::{Answer, Episode, Request, Rules, Turn, Violation},
     round::{
-        Call, CallStatus, DecisionId, Guardrail, Kept, Mode, ModeFallback, Outcome, OutcomeStatus, Task, Trajectory, TurnTaken,
+        Call, CallStatus, DecisionId, Guardrail, Kept, Mode, ModeFallback, Outcome, OutcomeStatus, Task, Trajectory,
+        TurnTaken,
     },
     telemetry::Metric,
 };
@@ -49,8 +50,10 @@ pub struct Guardrails {
 pub struct Checked {
     /// The score in [0, 1]; none where they could not say.
     pub score: Option<f64>,
-    /// Their words, short.
+    /// Their words, short, for the journal.
     pub trace: String,
+    /// The same for later calls; empty where they could tell what the right answer is.
+    pub words: String,
 }
 
 /// Has outputs verified while a trajectory goes on, and is told how workers did.
@@ -281,21 +284,19 @@ impl<'a> Running<'a> {
         let began = self.started.elapsed();
         let made = join_all((0..requests.len()).map(|place| self.call(requests, place))).await;
         let mut answered = false;
-        for (request, (mut call, failure, output)) in requests.iter().zip(made) {
+        for (mut call, failure, seen) in made {
             call.started_ms = began.as_secs_f64() * 1e3;
             answered |= failure.is_none();
             self.failure = failure.or(self.failure.take());
-            let role = request.role.map_or(Call::WORKER, |role| role.as_str());
-            let (score, trace) = (call.score, call.trace.clone());
-            self.seen.push(SeenCall { role, output, score, trace });
+            self.seen.push(seen);
             self.calls.push(call);
         }
         // What others wrote before can still be made an answer of.
         answered || best(&self.seen, |_| true).is_some()
     }
 
-    /// One call: what it was, why it failed, and what it wrote as others are shown it.
-    async fn call(&self, requests: &[Request], place: usize) -> (Call, Option<WorkerError>, String) {
+    /// One call: what it was, why it failed, and what others are shown of it.
+    async fn call(&self, requests: &[Request], place: usize) -> (Call, Option<WorkerError>, SeenCall) {
         let Team { task, mode, guardrails, decision_id, .. } = self.team;
         let request = &requests[place];
         let arm = &self.team.offered[request.worker];
@@ -304,7 +305,8 @@ impl<'a> Running<'a> {
             let SeenCall { role, output, score, trace } = &self.seen[*node];
             Shown { number: node + 1, role, output, score: *score, trace }
         });
-        let messages = prompt::ask(task, *decision_id, *mode, request, &shown.collect::<Vec<_>>(), guardrails.pass_score);
+        let messages =
+            prompt::ask(task, *decision_id, *mode, request, &shown.collect::<Vec<_>>(), guardrails.pass_score);
         let asked = Task { messages, ..Task::clone(task) };
         let outputs: Vec<(&str, &str)> =
             refs.iter().map(|node| (self.seen[*node].role, self.seen[*node].output.as_str())).collect();
@@ -320,11 +322,14 @@ impl<'a> Running<'a> {
         call.refs = refs.iter().map(|node| node + 1).collect();
         let output = cut(&outcome.output, guardrails.shown_bytes_max);
         call.output = outcome.output;
+        let mut seen = String::new();
         if failure.is_none() && role != "planner" && role != "verifier" {
-            let Checked { score, trace } = self.watch.check(&call.output).await;
+            let Checked { score, trace, words } = self.watch.check(&call.output).await;
             (call.score, call.trace) = (score, trace);
+            seen = words;
         }
-        (call, failure, output)
+        let seen = SeenCall { role, output, score: call.score, trace: seen };
+        (call, failure, seen)
     }
 
     async fn ask(&self, ask: &Ask<'_>, arm: &Arm) -> (Outcome, Option<WorkerError>) {

@@ -66,7 +66,7 @@ struct Marked {
 impl Watch for Marked {
     async fn check(&self, output: &str) -> Checked {
         let score = [("best", 1.0), ("right", 0.9), ("wrong", 0.1)].iter().find(|(word, _)| output.starts_with(word));
-        Checked { score: score.map(|(_, score)| *score), trace: "looked at".into() }
+        Checked { score: score.map(|(_, score)| *score), trace: "42 was wanted".into(), words: "looked at".into() }
     }
 
     fn called(&self, _arm: &Arm, failure: Option<&WorkerError>) {
@@ -149,21 +149,35 @@ fn roles(ran: &Ran) -> Vec<&str> {
 async fn rounds_go_on_until_an_answer_is_verified_and_each_sees_the_last() {
     let (ran, heard) = run(Mode::Multi, &[Ok("wrong 41"), Ok("wrong 43"), Ok("right 42")]).await;
     let trajectory = ran.outcome.trajectory.as_ref().unwrap();
-    assert_eq!((ran.outcome.output.as_str(), ran.outcome.calls.len(), trajectory.answered_by), ("right 42", 3, Some(3)));
+    assert_eq!(
+        (ran.outcome.output.as_str(), ran.outcome.calls.len(), trajectory.answered_by),
+        ("right 42", 3, Some(3))
+    );
     assert_eq!(ran.outcome.cost_usd, 0.75);
     assert_eq!(heard[0], "What is 6 times 7?");
     assert!(heard[1].contains("wrong 41") && heard[1].contains("Checked: FAIL, looked at"));
     assert!(heard[2].contains("wrong 43") && !heard[2].contains("wrong 41"));
+    assert!(heard.iter().all(|asked| !asked.contains("42 was wanted")), "workers are not told the answer");
+    assert_eq!(ran.outcome.calls[0].trace, "42 was wanted");
     assert_eq!(ran.outcome.calls.iter().map(|call| call.refs.clone()).collect::<Vec<_>>(), [vec![], vec![1], vec![2]]);
     assert!(ran.outcome.calls.windows(2).all(|pair| pair[0].started_ms <= pair[1].started_ms));
-    let (ran, _) = run(Mode::Multi, &[Ok("wrong 1"), Ok("wrong 2"), Ok("wrong 3"), Ok("wrong 4"), Ok("right 42")]).await;
-    assert_eq!((ran.outcome.calls.len(), ran.outcome.output.as_str()), (4, "wrong 4"), "four calls are all that there are");
+    let (ran, _) =
+        run(Mode::Multi, &[Ok("wrong 1"), Ok("wrong 2"), Ok("wrong 3"), Ok("wrong 4"), Ok("right 42")]).await;
+    assert_eq!(
+        (ran.outcome.calls.len(), ran.outcome.output.as_str()),
+        (4, "wrong 4"),
+        "four calls are all that there are"
+    );
 }
 
 #[tokio::test]
 async fn the_best_verified_output_is_kept_and_without_verifiers_the_last() {
     let (ran, _) = run(Mode::Multi, &[Ok("right 42"), Ok("wrong 41")]).await;
-    assert_eq!((ran.outcome.output.as_str(), ran.outcome.calls.len()), ("right 42", 2), "the second call is multi's least");
+    assert_eq!(
+        (ran.outcome.output.as_str(), ran.outcome.calls.len()),
+        ("right 42", 2),
+        "the second call is multi's least"
+    );
     let (ran, _) = run(Mode::Multi, &[Ok("one"), Ok("two")]).await;
     assert_eq!((ran.outcome.output.as_str(), ran.outcome.calls.len()), ("two", 2));
     // The summarizer spoils what an executor had right.

@@ -31,7 +31,9 @@ pub enum RouterError {
         known: String,
     },
     /// None of the modes that a task may be run in is on.
-    #[error("no mode is left for this task: it asks for {asked}, and in domain {domain} these are on: {on}; see [modes] of the configuration")]
+    #[error(
+        "no mode is left for this task: it asks for {asked}, and in domain {domain} these are on: {on}; see [modes] of the configuration"
+    )]
     ModesOff {
         /// The task's domain.
         domain: Domain,

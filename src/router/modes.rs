@@ -18,8 +18,21 @@ use crate::{
     round::{ArmId, Candidate, Domain, Feedback, Mode, Score, Task},
 };
 
-/// How much of the verifiers' words later calls are shown.
+/// How much of the verifiers' words is kept of each call, and shown to later ones.
 const TRACE_CHARS: usize = 400;
+/// What metadata may say without a verifier that reads it knowing the right answer. Words of a set that may know more, such as a
+/// reference or hidden tests, are not shown to workers: they would only have to copy it.
+const TELLS_NO_ANSWER: [&str; 9] = [
+    "answer",
+    "answer_language",
+    "choices",
+    "difficulty",
+    "entry_point",
+    "format",
+    "language",
+    "max_chars",
+    "min_chars",
+];
 
 /// Which modes tasks are run in, and how.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,10 +72,15 @@ impl Router {
         // A caller that runs the model itself makes one call, unless it says that it can do more.
         let caller_default = [Mode::Single];
         let asked = asked.or((by == RunBy::Caller && on.contains(&Mode::Single)).then_some(&caller_default[..]));
-        let modes: Vec<Mode> = on.iter().copied().filter(|mode| asked.is_none_or(|asked| asked.contains(mode))).collect();
+        let modes: Vec<Mode> =
+            on.iter().copied().filter(|mode| asked.is_none_or(|asked| asked.contains(mode))).collect();
         if modes.is_empty() {
             let name = |modes: &[Mode]| modes.iter().map(|mode| mode.as_str()).collect::<Vec<_>>().join(", ");
-            return Err(RouterError::ModesOff { domain: task.domain.clone(), on: name(on), asked: name(asked.unwrap_or(&[])) });
+            return Err(RouterError::ModesOff {
+                domain: task.domain.clone(),
+                on: name(on),
+                asked: name(asked.unwrap_or(&[])),
+            });
         }
         Ok(modes)
     }
@@ -160,8 +178,10 @@ impl Watch for Watcher<'_> {
             }
         };
         let words = feedback.verdicts.iter().flat_map(|verdict| verdict.trace.iter().map(String::as_str));
-        let trace = words.collect::<Vec<_>>().join("; ").chars().take(TRACE_CHARS).collect();
-        Checked { score: feedback.score.map(Score::get), trace }
+        let trace: String = words.collect::<Vec<_>>().join("; ").chars().take(TRACE_CHARS).collect();
+        let tells_no_answer = self.decided.task.metadata.keys().all(|key| TELLS_NO_ANSWER.contains(&key.as_str()));
+        let words = if tells_no_answer { trace.clone() } else { String::new() };
+        Checked { score: feedback.score.map(Score::get), trace, words }
     }
 
     fn called(&self, arm: &Arm, failure: Option<&WorkerError>) {

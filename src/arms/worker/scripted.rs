@@ -298,7 +298,8 @@ mod tests {
         assert!(says(&sure, &task, wrong).await.starts_with("FAIL"));
         assert!(says(&worker(0.0), &task, wrong).await.starts_with("PASS"), "who cannot do it cannot check it");
         let domain = Domain::new("math").unwrap();
-        let planner = ScriptedWorker::new(ScriptedSettings { planned: BTreeMap::from([(domain, 1.0)]), ..settings(0.0) });
+        let planner =
+            ScriptedWorker::new(ScriptedSettings { planned: BTreeMap::from([(domain, 1.0)]), ..settings(0.0) });
         let executor = |shown| Part { role: "executor", before: 0, shown };
         assert!(!team::is_right(&task, &says(&planner, &task, executor(&[])).await));
         assert!(team::is_right(&task, &says(&planner, &task, executor(&[("planner", "1. Count.")])).await));

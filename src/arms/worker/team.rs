@@ -6,7 +6,7 @@ use crate::round::Task;
 
 /// A plan that fits any task.
 pub(super) fn plan(task: &Task) -> String {
-    let asked: String = task.prompt().chars().take(80).collect();
+    let asked: String = task.prompt().lines().next().unwrap_or_default().chars().take(80).collect();
     format!("1. Read what is given: {asked}\n2. Work it out step by step.\n3. Check it, and say the answer alone.")
 }
 
@@ -41,6 +41,10 @@ pub(super) fn is_right(task: &Task, answer: &str) -> bool {
     }
     // A number or a letter may stand in a sentence.
     let kind = task.metadata.get("answer").and_then(Value::as_str);
-    let loose = reference.is_number() || task.metadata.contains_key("choices") || matches!(kind, Some("number" | "choice"));
-    loose && answer.split(|c: char| !c.is_alphanumeric() && c != '.' && c != '-').any(|word| word.trim_end_matches('.') == plain)
+    let loose =
+        reference.is_number() || task.metadata.contains_key("choices") || matches!(kind, Some("number" | "choice"));
+    loose
+        && answer
+            .split(|c: char| !c.is_alphanumeric() && c != '.' && c != '-')
+            .any(|word| word.trim_end_matches('.') == plain)
 }

@@ -43,6 +43,7 @@ const AHEAD: usize = 64;
 #[command(after_help = "Examples:
   pointsman demo                                        5,000 tasks, then the page stays open until Ctrl-C
   pointsman demo --tasks 2000 --json demo.json          ends by itself and writes the table as JSON
+  pointsman demo --modes                                with rounds and teams: each pays in one domain
   pointsman demo --data-dir ./state                     keeps what it learnt for the next run")]
 pub(super) struct DemoArguments {
     /// How many tasks to stream; the demo then ends by itself.
@@ -57,6 +58,9 @@ pub(super) struct DemoArguments {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
+    /// Let workers be run in rounds and as a team too.
+    #[arg(long)]
+    modes: bool,
     /// Which tasks are generated.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -64,7 +68,7 @@ pub(super) struct DemoArguments {
 
 pub(super) async fn run(arguments: DemoArguments, folders: &Folders) -> Result<()> {
     let started = Instant::now();
-    let text = format!("[server]\nlisten = \"{}\"\n{}", arguments.listen, world::CONFIG);
+    let text = format!("[server]\nlisten = \"{}\"\n{}", arguments.listen, world::config(arguments.modes));
     let config = config::check(&text, std::path::Path::new("."), &|_| None)?;
     let temporary = tempfile::tempdir().context("cannot make a temporary folder; give --data-dir DIR")?;
     let data = DataFolder::lock(arguments.data_dir.as_deref().unwrap_or(temporary.path()))?;

@@ -8,8 +8,15 @@ use rand::{Rng, SeedableRng, seq::IndexedRandom, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
-/// The configuration that the demo runs with; the address is added.
-pub(super) const CONFIG: &str = include_str!("demo.toml");
+/// The configuration that the demo runs with; the address is added. With modes the workers are others.
+pub(super) fn config(modes: bool) -> String {
+    let plain = include_str!("demo.toml");
+    if !modes {
+        return plain.into();
+    }
+    let domains = plain.split("[[arms]]").next().unwrap_or_default();
+    format!("{domains}{}", include_str!("modes.toml"))
+}
 
 const NAMES: [&str; 16] = [
     "Ada", "Bruno", "Chloe", "Dmitri", "Elena", "Farid", "Grace", "Hiro", "Ines", "Jonas", "Kemal", "Lucia", "Mina",
@@ -200,8 +207,11 @@ mod tests {
 
     #[test]
     fn the_demo_configuration_is_right() {
-        let config = pointsman::config::check(CONFIG, std::path::Path::new("."), &|_| None).unwrap();
-        assert_eq!((config.arms.len(), config.domains.len()), (5, 4));
+        for modes in [false, true] {
+            let checked = pointsman::config::check(&config(modes), std::path::Path::new("."), &|_| None).unwrap();
+            assert_eq!((checked.arms.len(), checked.domains.len()), (5, 4));
+            assert_eq!(checked.modes.enabled.len(), if modes { 3 } else { 1 });
+        }
     }
 
     #[test]

@@ -33,7 +33,11 @@ impl Checker<'_> {
         let team = (2..=8).contains(&raw.team_calls_max);
         p.require(team, "modes.team_calls_max", "must be from 2 (an executor and a summarizer) to 8");
         let dollars = raw.cost_usd_max.is_none_or(|usd| usd > 0.0 && usd <= 1e6);
-        p.require(dollars, "modes.cost_usd_max", "must be above 0 and at most 1000000 dollars; leave it out for no limit");
+        p.require(
+            dollars,
+            "modes.cost_usd_max",
+            "must be above 0 and at most 1000000 dollars; leave it out for no limit",
+        );
         let timely = (1..=3_600_000).contains(&raw.wall_ms);
         p.require(timely, "modes.wall_ms", "must be from 1 to 3600000 (an hour)");
         let shown = (256..=1 << 20).contains(&raw.shown_bytes_max);

@@ -4,7 +4,7 @@
 import { getJson, isUnknown } from "./api.js";
 import { $, list, rec, say, setText, str } from "./dom.js";
 import { feed } from "./feed.js";
-import { action, answer, audit, calls, cost, facts, feedback, masked, neighbours, options, prompt, sentence } from "./decision_parts.js";
+import { action, answer, audit, calls, cost, facts, feedback, masked, neighbours, options, prompt, sentence, trajectory } from "./decision_parts.js";
 import { clock } from "./format.js";
 import { load } from "./layout.js";
 import { pathPart } from "./url.js";
@@ -71,6 +71,9 @@ function draw(d) {
   fill("answer", answer(d));
   fill("options", options(d));
   fill("calls", calls(d));
+  const team = rec(rec(d.outcome).trajectory).driver;
+  $("trajectory-panel").hidden = !team;
+  if (team) fill("trajectory", trajectory(d));
   fill("feedback", feedback(d));
   fill("cost", cost(d));
   fill("neighbours", neighbours(d));

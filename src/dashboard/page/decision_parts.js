@@ -2,7 +2,7 @@
 //
 //   action(x)        "single / gpt-5"
 //   sentence(d)      why this arm, in words
-//   facts, prompt, answer, options, calls, feedback, cost, neighbours, masked, audit
+//   facts, prompt, answer, options, calls, trajectory, feedback, cost, neighbours, masked, audit
 
 import { bar, clamp01, grid, h, isNum, kv, list, MAX_ITEMS, pbar, rec, str, textBlock } from "./dom.js";
 import { F2, int, ms, pct, plural, prob, score, score3, us, usd } from "./format.js";
@@ -135,24 +135,52 @@ export function neighbours(d) {
 
 const callStatus = (s) => (typeof s === "string" ? s : Object.entries(rec(s)).map(([k, v]) => `${k}: ${str(v)}`).join(", ")).slice(0, 300);
 
-/** Calls on one axis of time. Only how long each took is recorded: they are drawn one after the other where that fits. */
+/** Calls on one axis of time. Where several make one answer it is known when each began; else they are drawn one after the other
+ *  where that fits. */
 export function calls(d) {
-  const all = list(rec(d.outcome).calls).map(rec), out = rec(d.outcome);
+  const out = rec(d.outcome), all = list(out.calls).map(rec);
   if (!all.length) return [muted(d.outcome ? "No calls were recorded." : "Not answered yet.")];
-  const took = (c) => (isNum(c.latency_ms) && c.latency_ms > 0 ? c.latency_ms : 0);
-  const sum = all.reduce((t, c) => t + took(c), 0), whole = Math.max(isNum(out.latency_ms) ? out.latency_ms : 0, ...all.map(took));
-  const inRow = sum <= whole * 1.05, end = inRow ? Math.max(whole, sum) : whole;
+  const took = (c) => (isNum(c.latency_ms) && c.latency_ms > 0 ? c.latency_ms : 0), began = (c) => (isNum(c.started_ms) && c.started_ms > 0 ? c.started_ms : 0);
+  const known = Boolean(out.trajectory), sum = all.reduce((t, c) => t + took(c), 0);
+  const whole = Math.max(isNum(out.latency_ms) ? out.latency_ms : 0, ...all.map((c) => took(c) + (known ? began(c) : 0)));
+  const inRow = !known && sum <= whole * 1.05, end = inRow ? Math.max(whole, sum) : whole;
   let at = 0;
-  const rows = all.map((c) => {
-    const from = inRow ? at : 0;
+  const rows = all.map((c, n) => {
+    const from = known ? began(c) : inRow ? at : 0, seen = list(c.refs).filter(isNum);
     at += took(c);
-    return h("tr", {}, h("th", { scope: "row" }, name(c.arm)), h("td", {}, name(c.role) || "–"), h("td", { class: c.status === "ok" ? "detail short" : "detail short fail" }, callStatus(c.status)),
-      h("td", { class: "wait" }, lane(from / end, took(c) / end), h("div", { class: "cell-sub" }, inRow && from > 0 ? `${ms(c.latency_ms)}, from ${ms(from)}` : ms(c.latency_ms))),
+    return h("tr", {}, h("th", { scope: "row" }, known && h("span", { class: "tag" }, `n${n + 1}`), " ", name(c.arm)),
+      h("td", {}, name(c.role) || "–", seen.length > 0 && h("div", { class: "cell-sub" }, `sees ${seen.map((r) => `n${r}`).join(", ")}`)),
+      h("td", { class: c.status === "ok" ? "detail short" : "detail short fail" }, callStatus(c.status)),
+      h("td", { class: "wait" }, lane(from / end, took(c) / end), h("div", { class: "cell-sub" }, from > 0 ? `${ms(c.latency_ms)}, from ${ms(from)}` : ms(c.latency_ms))),
+      known && h("td", { class: "num" }, isNum(c.score) ? score3(c.score) : "–"),
       h("td", { class: "num" }, int(c.input_tokens)), h("td", { class: "num" }, int(c.output_tokens)), h("td", { class: "num" }, usd(c.cost_usd)));
   });
-  const how = inRow ? "drawn one after the other" : "they overlapped, so each is drawn from the start";
+  const how = known ? "each from when it began" : inRow ? "drawn one after the other" : "they overlapped, so each is drawn from the start";
   return [grid(`${plural(all.length, "call", "calls")} to workers; the bars share one axis from 0 to ${ms(end)}, ${how}.`,
-    [["Arm"], ["Role"], ["Status"], ["Time"], ["Tokens in", "num"], ["Tokens out", "num"], ["Cost", "num"]], rows)];
+    [["Arm"], ["Role"], ["Status"], ["Time"], ...(known ? [["Verified", "num"]] : []), ["Tokens in", "num"], ["Tokens out", "num"], ["Cost", "num"]], rows)];
+}
+
+const DRIVERS = { rule: "a fixed rule", mode_router: "the mode-router", llm: "a language model" };
+const INSTEAD = { resampled: "a refused turn was written once more", best_so_far: "the best output so far became the answer", single_call: "the domain's best worker was called once" };
+const LIMITS = { turns: "all turns were used up", dollars: "the next calls could have cost more than the task may", time: "its time was up" };
+const worded = (words, key) => (Object.hasOwn(words, str(key)) ? words[key] : name(key).replaceAll("_", " "));
+
+/** How several calls made one answer: the turns, what was refused, and what each call wrote. */
+export function trajectory(d) {
+  const out = rec(d.outcome), t = rec(out.trajectory), all = list(out.calls).map(rec), n = (x) => `n${int(x)}`;
+  const refused = list(t.turns).map(rec).filter((turn) => turn.violation).length;
+  const end = isNum(t.answered_by) ? `${n(t.answered_by)}'s output is the answer${t.kept_best ? ", verified to be better than the one that the turns ended with" : ""}` : str(out.output) ? "the driver wrote the answer" : "there is no answer";
+  const words = kv([
+    ["Turns by", `${worded(DRIVERS, t.driver)}${t.model ? ` (${name(t.model)})` : ""}`], ["End", end], ["Alpha", isNum(t.alpha) ? F2.format(t.alpha) : ""],
+    ["Limit", t.stopped_by ? worded(LIMITS, t.stopped_by) : ""], ["Instead", list(t.fallbacks).map((f) => worded(INSTEAD, f)).join("; ")],
+    ["Refused turns", refused ? int(refused) : ""], ["Workers offered", list(t.offered).map((a, i) => `worker_${i + 1} ${name(a)}`).join(", ").slice(0, 600)], ["Prices", name(t.prices)],
+  ]);
+  const turn = (x) => h("li", {}, x.violation ? h("span", { class: "fail" }, `refused: ${worded({}, x.violation)}`) : list(x.calls).length ? `calls ${list(x.calls).map(n).join(", ")}` : "answers",
+    isNum(x.probability) && h("span", { class: "muted" }, `, drawn with probability ${prob(x.probability)}`));
+  const wrote = (c, i) => h("details", {}, h("summary", {}, `${n(i + 1)} ${name(c.role)} by ${name(c.arm)}${isNum(c.score) ? `, verified ${score3(c.score)}` : ""}`),
+    keptText(c.output, str(out.kept), `Output of n${i + 1}`), str(c.trace) && [h("h3", {}, "Verifiers' words"), textBlock(c.trace, `Verifiers' words on n${i + 1}`)]);
+  const turns = list(t.turns).map(rec);
+  return [words, h("ol", { class: "timeline" }, turns.slice(0, BLOCKS_MAX).map(turn)), more(turns, BLOCKS_MAX, "turn", "turns"), all.slice(0, BLOCKS_MAX).map(wrote)];
 }
 function lane(from, part) {
   const i = h("i");
@@ -218,7 +246,7 @@ export function audit(a) {
   if (!arms.length) return [words];
   const rows = arms.map((x) => {
     const judged = rec(x.judged);
-    return h("tr", {}, h("th", { scope: "row" }, name(x.arm)), h("td", {}, pbar(x.p)), h("td", { class: "num" }, x.judged ? score3(judged.score) : name(x.missing).replaceAll("_", " ") || "–"),
+    return h("tr", {}, h("th", { scope: "row" }, x.mode ? action(x) : name(x.arm)), h("td", {}, pbar(x.p)), h("td", { class: "num" }, x.judged ? score3(judged.score) : name(x.missing).replaceAll("_", " ") || "–"),
       h("td", { class: "num" }, x.judged ? score3(judged.reward) : "–"), h("td", { class: "num" }, usd(x.cost_usd)));
   });
   return [words, grid("What every arm brought.", [["Arm"], ["Probability"], ["Score", "num"], ["Reward", "num"], ["Cost", "num"]], rows)];

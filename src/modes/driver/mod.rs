@@ -24,7 +24,7 @@ pub struct SeenCall {
     pub output: String,
     /// What the verifiers say of it, where they were asked and could say: the score in [0, 1].
     pub score: Option<f64>,
-    /// The verifiers' words, short. Untrusted: they quote what they read.
+    /// The verifiers' words, short; empty where they could tell what the right answer is. Untrusted: they quote what they read.
     pub trace: String,
 }
 

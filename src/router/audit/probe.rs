@@ -11,8 +11,8 @@ use crate::{
     chat::ChatRequest,
     journal::{Appended, Decided, Event, NewEvent, now_ms},
     round::{
-        ArmId, Audited, Candidate, Coin, Feedback, Found, Missing, Mode, Outcome, OutcomeStatus, Probability, Probe, ProbeEnd,
-        ProbedArm,
+        ArmId, Audited, Candidate, Coin, Feedback, Found, Missing, Mode, Outcome, OutcomeStatus, Probability, Probe,
+        ProbeEnd, ProbedArm,
     },
     router::Router,
     telemetry::Metric,
@@ -132,7 +132,8 @@ impl Router {
         if (entry.mode, &entry.arm) == (chosen.taken.mode, &chosen.taken.arm) {
             return (chosen.taken.clone(), 0);
         }
-        let most = held.iter().find(|held| held.mode == entry.mode && held.arm == entry.arm).map_or(0, |held| held.nano_usd);
+        let most =
+            held.iter().find(|held| held.mode == entry.mode && held.arm == entry.arm).map_or(0, |held| held.nano_usd);
         let given_up = |why: Missing| (most as f64 / 1e9, Found::Missing(why), most);
         let (cost_usd, found, nano_usd) = tokio::select! {
             (cost_usd, found) = self.ask_arm(chosen, entry) => (cost_usd, found, nano_usd(cost_usd)),

@@ -113,7 +113,7 @@ fn decided(number: u128, domain: &str) -> Arc<Decided> {
         candidates: candidates.to_vec(),
         last: None,
         weights: RewardWeights::default(),
-        alpha: 0.25,
+        alpha: 0.0,
     };
     let p = |arm: &ArmId, p| Probability { mode: Mode::Single, arm: arm.clone(), p, expected: Some(0.5) };
     let decision = Decision {
