@@ -36,6 +36,7 @@ mod lin_thompson;
 mod lin_ucb;
 mod linear;
 mod memory_knn;
+pub mod mode_router;
 #[cfg(test)]
 mod oracles;
 mod probing;

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::{
     Bag, BetaThompson, Classifier, ClassifierSettings, DomainPrior, Ensemble, EpsilonGreedy, Fixed, HybridLinear,
     HybridText, HybridUcb, KnnUcb, LinThompson, LinUcb, MemoryKnn, Policy, PolicySettings, Probit, SquareCb,
-    TrainedKind, Ucb1, Uniform, Voter,
+    TrainedKind, Ucb1, Uniform, Voter, mode_router::ModeRouter,
 };
 use crate::{
     action::wrap::{Affinity, Budget, Costs, Discount, NewArm, Wrapped},
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The names that [`build`] knows; `fixed:ARM` takes an arm's id.
-pub const NAMES: [&str; 19] = [
+pub const NAMES: [&str; 20] = [
     "uniform",
     "fixed:ARM",
     "epsilon_greedy",
@@ -35,6 +35,7 @@ pub const NAMES: [&str; 19] = [
     "probit",
     "classifier",
     "tfidf_classifier",
+    "mode_router",
     "ensemble",
 ];
 
@@ -141,6 +142,12 @@ fn single(name: &str, settings: &PolicySettings, floor: f64) -> Result<Box<dyn P
         "hybrid_linear" => Box::new(HybridLinear::new(settings.hybrid_linear, floor)),
         "classifier" => Box::new(classifier(TrainedKind::Classifier, &settings.classifier, floor)?),
         "tfidf_classifier" => Box::new(classifier(TrainedKind::TfidfClassifier, &settings.tfidf_classifier, floor)?),
+        "mode_router" => {
+            let of = &settings.mode_router;
+            was_read(TrainedKind::ModeRouter.key(), of.model.as_deref(), of.loaded.is_some())?;
+            let loaded = of.loaded.as_ref().ok_or(RegistryError::Untrained(TrainedKind::ModeRouter))?;
+            Box::new(ModeRouter::new(loaded, floor))
+        }
         other => return Err(RegistryError::Unknown(other.into())),
     })
 }
