@@ -15,6 +15,7 @@ pub mod evaluate;
 pub mod loss;
 pub mod network;
 pub mod optimiser;
+pub mod plots;
 pub mod rollout;
 pub mod schedule;
 pub mod toy;

@@ -67,9 +67,11 @@ impl AdamW {
 pub fn gather(into: &mut BTreeMap<String, Tensor>, variables: &BTreeMap<String, Var>, gradients: &GradStore) -> Result<()> {
     for (name, variable) in variables {
         if let Some(gradient) = gradients.get(variable) {
+            // A gradient remembers what it was made of, which would keep every step's tensors alive.
+            let gradient = gradient.detach();
             let sum = match into.get(name) {
                 Some(before) => (before + gradient)?,
-                None => gradient.clone(),
+                None => gradient,
             };
             into.insert(name.clone(), sum);
         }

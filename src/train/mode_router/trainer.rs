@@ -259,7 +259,7 @@ impl<'a> Trainer<'a> {
         let mut rng = self.rng(b"look", &[step, query as u64]);
         let [low, high] = self.settings.alpha;
         let alpha = low + (high - low) * rng.random::<f64>();
-        let order = shuffled(self.environment.workers().len(), &mut rng);
+        let order = shuffled(self.environment.queries()[query].workers.len(), &mut rng);
         let prefix = prefix(&self.environment.queries()[query], alpha, &order);
         (alpha, order, prefix)
     }
@@ -281,7 +281,8 @@ impl<'a> Trainer<'a> {
         let sequences: Vec<&Sequence> = written.iter().map(|(sequence, _)| sequence).collect();
         let targets: Vec<_> = written.iter().flat_map(|(_, targets)| targets.clone()).collect();
         let said = Network::learning(self.settings.shape, &self.variables).read(&sequences)?;
-        let loss = warm_up::loss(&said, &targets, self.environment.workers().len())?;
+        let workers = sequences.iter().map(|sequence| sequence.prefix.workers.len()).max().unwrap_or_default();
+        let loss = warm_up::loss(&said, &targets, workers)?;
         let mut gradients = BTreeMap::new();
         gather(&mut gradients, &self.variables, &loss.backward()?)?;
         let gradient = self.optimiser.step(&self.variables, &gradients)?;

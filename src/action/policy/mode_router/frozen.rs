@@ -9,6 +9,8 @@
 
 use std::sync::Arc;
 
+use multiversion::multiversion;
+
 use super::{
     Descriptor,
     piece::{ALPHA, PLACES, PLAIN, Piece, TASK, WORKER, logit_place},
@@ -248,11 +250,14 @@ fn add(to: &mut [f32], more: &[f32]) {
     to.iter_mut().zip(more).for_each(|(to, more)| *to += more);
 }
 
+#[inline(always)]
 fn add_scaled(to: &mut [f32], by: f32, more: &[f32]) {
     to.iter_mut().zip(more).for_each(|(to, more)| *to += by * more);
 }
 
-/// Adds x W, row by row of W, so that outputs are summed side by side.
+/// Adds x W, row by row of W, so that outputs are summed side by side: by instructions as wide as the processor has, and always the
+/// same bits, since each output is summed by itself.
+#[multiversion(targets("x86_64+avx2"))]
 fn add_product(to: &mut [f32], x: &[f32], matrix: &[f32]) {
     for (x, row) in x.iter().zip(matrix.chunks_exact(to.len())) {
         add_scaled(to, *x, row);
@@ -265,6 +270,7 @@ fn product(x: &[f32], matrix: &[f32], outputs: usize) -> Vec<f32> {
     y
 }
 
+#[multiversion(targets("x86_64+avx2"))]
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0.0_f32; 8];
     let (left, right) = (a.chunks_exact(8), b.chunks_exact(8));

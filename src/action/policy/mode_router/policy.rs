@@ -110,6 +110,15 @@ impl ModeRouter {
         Ok((Prefix { embedding: embedding.into(), alpha, workers: workers.into() }, arms))
     }
 
+    /// The same for some of the arms, in their order.
+    pub fn prefix_of(&self, context: &Context, arms: &[ArmId]) -> Result<Prefix, PolicyError> {
+        let mut candidates = Vec::new();
+        for arm in arms {
+            candidates.extend(context.candidates.iter().filter(|candidate| candidate.arm == *arm).cloned());
+        }
+        self.prefix(&Context { candidates, ..context.clone() }).map(|(prefix, _)| prefix)
+    }
+
     /// The probability of each mode with its first worker: pi(mode) pi(worker | mode), over what is offered.
     pub fn joint(&self, prefix: &Prefix, offered: &[(Mode, usize)]) -> Vec<f64> {
         let writing = Writing::new(prefix.workers.len(), Rules::default());

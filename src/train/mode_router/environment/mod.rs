@@ -1,11 +1,13 @@
 //! What a mode-router is trained in: queries, and for each a world that answers its calls.
 
 mod matrix;
+mod pool;
 mod toy;
 
 use std::{ops::Range, sync::Arc};
 
 pub use matrix::{Matrix, MatrixError, VerifierSettings, Worth};
+pub use pool::Pool;
 pub use toy::Toy;
 
 use crate::{
