@@ -239,12 +239,8 @@ impl PolicySettings {
 
     /// The files that the card names, as it names them.
     pub fn trained_files(&self) -> impl Iterator<Item = &Path> {
-        let models = [
-            &self.classifier.model,
-            &self.tfidf_classifier.model,
-            &self.domain_prior.probing,
-            &self.mode_router.model,
-        ];
+        let models =
+            [&self.classifier.model, &self.tfidf_classifier.model, &self.domain_prior.probing, &self.mode_router.model];
         models.into_iter().flatten().map(PathBuf::as_path)
     }
 

@@ -8,7 +8,8 @@ use std::path::Path;
 use super::{
     Bag, BetaThompson, Classifier, ClassifierSettings, DomainPrior, Ensemble, EpsilonGreedy, Fixed, HybridLinear,
     HybridText, HybridUcb, KnnUcb, LinThompson, LinUcb, MemoryKnn, Policy, PolicySettings, Probit, SquareCb,
-    TrainedKind, Ucb1, Uniform, Voter, mode_router::{Checkpoint, ModeRouter},
+    TrainedKind, Ucb1, Uniform, Voter,
+    mode_router::{Checkpoint, ModeRouter},
 };
 use crate::{
     action::wrap::{Affinity, Budget, Costs, Discount, NewArm, Wrapped},
