@@ -8,8 +8,7 @@ use std::path::Path;
 use super::{
     Bag, BetaThompson, Classifier, ClassifierSettings, DomainPrior, Ensemble, EpsilonGreedy, Fixed, HybridLinear,
     HybridText, HybridUcb, KnnUcb, LinThompson, LinUcb, MemoryKnn, Policy, PolicySettings, Probit, SquareCb,
-    TrainedKind, Ucb1, Uniform, Voter,
-    mode_router::{Checkpoint, ModeRouter},
+    TrainedKind, Ucb1, Uniform, Voter, mode_router::ModeRouter,
 };
 use crate::{
     action::wrap::{Affinity, Budget, Costs, Discount, NewArm, Wrapped},
@@ -59,9 +58,6 @@ pub enum RegistryError {
     /// A policy that is trained offline has no model.
     #[error("{} has no model: {}", .0.name(), .0.remedy())]
     Untrained(TrainedKind),
-    /// What comes with the program cannot be used.
-    #[error("{0}")]
-    Shipped(String),
     /// A card's key names a file, but the card was read as a text.
     #[error("{key} names the file {file}, which was not read with the card")]
     NotRead {
@@ -149,11 +145,8 @@ fn single(name: &str, settings: &PolicySettings, floor: f64) -> Result<Box<dyn P
         "mode_router" => {
             let of = &settings.mode_router;
             was_read(TrainedKind::ModeRouter.key(), of.model.as_deref(), of.loaded.is_some())?;
-            let shipped = || Checkpoint::shipped().map_err(|error| RegistryError::Shipped(error.to_string()));
-            match &of.loaded {
-                Some(loaded) => Box::new(ModeRouter::new(loaded, floor)),
-                None => Box::new(ModeRouter::new(&shipped()?, floor)),
-            }
+            let loaded = of.loaded.as_ref().ok_or(RegistryError::Untrained(TrainedKind::ModeRouter))?;
+            Box::new(ModeRouter::new(loaded, floor))
         }
         other => return Err(RegistryError::Unknown(other.into())),
     })

@@ -16,7 +16,8 @@ const SCORE_ONLY: RewardWeights = RewardWeights { e1: 1.0, e2: 0.0 };
 
 /// Every registered policy that learns while it runs.
 fn learners() -> impl Iterator<Item = &'static str> {
-    NAMES.into_iter().filter(|name| *name != "uniform" && *name != "fixed:ARM" && !name.ends_with("classifier"))
+    let offline = ["uniform", "fixed:ARM", "classifier", "tfidf_classifier", "mode_router"];
+    NAMES.into_iter().filter(move |name| !offline.contains(name))
 }
 
 fn policy(name: &str) -> Box<dyn Policy> {

@@ -53,7 +53,7 @@ pub(super) struct ModeRouterArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Steps after the rules are learnt.
-    #[arg(long, value_name = "N", default_value_t = 1_200)]
+    #[arg(long, value_name = "N", default_value_t = 1_400)]
     steps: u64,
     /// The network's size: WIDTHxLAYERSxHEADS.
     #[arg(long, value_name = "SHAPE", default_value = "64x2x4")]

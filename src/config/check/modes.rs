@@ -70,15 +70,22 @@ impl Checker<'_> {
         })
     }
 
-    /// Who writes the turns: a mode-router of one's own, or the one that comes with the program.
+    /// Who writes the turns.
     fn driver(&mut self, driver: raw::Driver, model: Option<PathBuf>) -> Option<ModeDriver> {
         let by_rule = driver == raw::Driver::Rule;
         self.problems.require(!by_rule || model.is_none(), "modes.model", "is for modes.driver = \"mode_router\"");
         if by_rule {
             return Some(ModeDriver::Rule);
         }
-        let read = model.map_or_else(Checkpoint::shipped, |model| Checkpoint::read(&self.base.join(model)));
-        let read = read.map_err(|error| self.problems.add("modes.model", error.to_string()));
+        let Some(model) = model else {
+            self.problems.add(
+                "modes.model",
+                "must name what `pointsman train mode-router` wrote, for modes.driver = \"mode_router\"",
+            );
+            return None;
+        };
+        let read = Checkpoint::read(&self.base.join(model))
+            .map_err(|error| self.problems.add("modes.model", error.to_string()));
         read.ok().map(|checkpoint| ModeDriver::Compact(Arc::new(checkpoint)))
     }
 

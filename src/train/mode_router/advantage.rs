@@ -8,8 +8,9 @@
 //! A       = (1 - alpha) A_task + alpha A_eff     mixed after they were normalised
 //! ```
 //!
-//! With [`Scale::Batch`] sigma is the standard deviation within groups over the whole batch instead of the group's own. Recorded outcomes are often the same for all rollouts of
-//! a query; their small differences in cost would otherwise weigh as much as answers that are right and wrong elsewhere.
+//! With [`Scale::Batch`] the efficiency's sigma is the standard deviation within groups over the whole batch instead of the group's own. Recorded outcomes are often
+//! the same for all rollouts of a query: their small differences in cost would otherwise weigh as much as answers that are right and wrong elsewhere, and the policy
+//! would save more than (1 - alpha) task + alpha efficiency asks for.
 //!
 //! One sigma for the whole group: with one of each mode, a mode that is sure of itself would weigh most. A group whose rollouts all came to the same says nothing (sigma < 1e-4). Groups
 //! whose mode was forced have no part of the mode: their advantage is all inner.
@@ -43,7 +44,7 @@ pub struct Advantage {
     pub inner: f64,
 }
 
-/// What differences within a group are divided by.
+/// What the efficiency's differences within a group are divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
@@ -53,35 +54,23 @@ pub enum Scale {
     Batch,
 }
 
-/// Standard deviations within groups of a whole batch: of the task's component and of the efficiency's.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pooled {
-    task: f64,
-    efficiency: f64,
-}
-
-impl Pooled {
-    /// Of all groups of a batch.
-    pub fn of(groups: &[Vec<Graded>]) -> Self {
-        let pooled = |reward: fn(&Graded) -> Option<f64>| {
-            let (mut squares, mut freedom) = (0.0, 0.0);
-            for group in groups {
-                let rewards: Vec<f64> = group.iter().filter_map(reward).collect();
-                let mean = rewards.iter().sum::<f64>() / rewards.len().max(1) as f64;
-                squares += rewards.iter().map(|reward| (reward - mean) * (reward - mean)).sum::<f64>();
-                freedom += rewards.len().saturating_sub(1) as f64;
-            }
-            (squares / f64::max(freedom, 1.0)).sqrt()
-        };
-        Self { task: pooled(|graded| graded.task), efficiency: pooled(|graded| graded.task.and(graded.efficiency)) }
+/// The standard deviation of the efficiency's rewards within groups, over a batch.
+pub fn pooled(groups: &[Vec<Graded>]) -> f64 {
+    let (mut squares, mut freedom) = (0.0, 0.0);
+    for group in groups {
+        let rewards: Vec<f64> = group.iter().filter_map(|graded| graded.task.and(graded.efficiency)).collect();
+        let mean = rewards.iter().sum::<f64>() / rewards.len().max(1) as f64;
+        squares += rewards.iter().map(|reward| (reward - mean) * (reward - mean)).sum::<f64>();
+        freedom += rewards.len().saturating_sub(1) as f64;
     }
+    (squares / f64::max(freedom, 1.0)).sqrt()
 }
 
 /// How advantages are made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdvantageSettings {
-    /// The batch's standard deviations, where they take the place of the group's.
-    pub pooled: Option<Pooled>,
+    /// The batch's standard deviation of the efficiency, where it takes the place of the group's.
+    pub pooled: Option<f64>,
     /// What cost weighs, in [0, 1].
     pub alpha: f64,
     /// Whether the mode was forced on the whole group, or is not told apart (no COMET).
@@ -91,15 +80,14 @@ pub struct AdvantageSettings {
 /// One advantage per rollout; none for those that count nowhere.
 pub fn advantages(group: &[Graded], settings: AdvantageSettings) -> Vec<Option<Advantage>> {
     let AdvantageSettings { alpha, plain, pooled } = settings;
-    let of_task = pooled.map(|pooled| pooled.task);
-    let task = component(group, plain, of_task, |graded| graded.task);
+    let task = component(group, plain, None, |graded| graded.task);
     if alpha <= 0.0 {
         return task;
     }
     // A row whose cost is not known leaves updates that cost has a part in.
     let both = |graded: &Graded| graded.task.and(graded.efficiency);
-    let task = component(group, plain, of_task, |graded| both(graded).and(graded.task));
-    let efficiency = component(group, plain, pooled.map(|pooled| pooled.efficiency), both);
+    let task = component(group, plain, None, |graded| both(graded).and(graded.task));
+    let efficiency = component(group, plain, pooled, both);
     let mixed = |(task, efficiency): (Option<Advantage>, Option<Advantage>)| {
         let (task, efficiency) = (task?, efficiency?);
         let mix = |task: f64, efficiency: f64| (1.0 - alpha) * task + alpha * efficiency;
@@ -206,17 +194,18 @@ mod tests {
     }
 
     #[test]
-    fn over_the_batch_a_group_that_differs_little_weighs_little() {
-        let graded = |task: f64| Graded { mode: Some(Mode::Single), task: Some(task), efficiency: None };
+    fn over_the_batch_a_group_that_differs_little_in_cost_weighs_little() {
+        let graded =
+            |efficiency: f64| Graded { mode: Some(Mode::Single), task: Some(1.0), efficiency: Some(efficiency) };
         let alike = vec![graded(0.50), graded(0.51)];
         let apart = vec![graded(0.0), graded(1.0)];
-        let pooled = Some(Pooled::of(&[alike.clone(), apart.clone()]));
+        let over = Some(pooled(&[alike.clone(), apart.clone()]));
         let of = |group: &[Graded], pooled| {
-            advantages(group, AdvantageSettings { alpha: 0.0, plain: false, pooled })[1].unwrap().inner
+            advantages(group, AdvantageSettings { alpha: 1.0, plain: false, pooled })[1].unwrap().inner
         };
         assert!((of(&alike, None) - of(&apart, None)).abs() < 1e-3, "each by its own deviation");
-        assert!((of(&apart, pooled) / of(&alike, pooled) - 100.0).abs() < 1e-6);
-        assert!((of(&apart, pooled) - 1.0).abs() < 1e-3, "(.5^2 * 2 + .005^2 * 2) / 2 is nearly .5^2");
+        assert!((of(&apart, over) / of(&alike, over) - 100.0).abs() < 1e-6);
+        assert!((of(&apart, over) - 1.0).abs() < 1e-3, "(.5^2 * 2 + .005^2 * 2) / 2 is nearly .5^2");
     }
 
     proptest! {

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    advantage::{Advantage, AdvantageSettings, Graded, Pooled, Scale, advantages},
+    advantage::{Advantage, AdvantageSettings, Graded, Scale, advantages, pooled},
     environment::{Environment, World},
     loss::{Batch, Counts, Kind, LossSettings, loss, number, support},
     network::{Network, Sequence, variables, weights_of},
@@ -68,17 +68,18 @@ impl Default for TrainSettings {
         Self {
             shape: Shape::default(),
             seed: 1,
-            warm_up: 150,
-            steps: 400,
+            warm_up: 400,
+            steps: 1_400,
             queries: 32,
             rollouts: 8,
-            rate: 3e-4,
+            rate: 1e-3,
             warm_up_rate: 2e-3,
             alpha: [0.0, 0.5],
             comet: true,
             scale: Scale::Batch,
-            schedule: Schedule::default(),
-            loss: LossSettings::default(),
+            // Twenty times as long as published: a step is that of a network 10,000 times smaller.
+            schedule: Schedule { cold: 500, anneal: 500, support: 0.5, ..Schedule::default() },
+            loss: LossSettings { beta: 0.005, ..LossSettings::default() },
             prior: [1.0 / 3.0; 3],
         }
     }
@@ -321,10 +322,10 @@ impl<'a> Trainer<'a> {
         let mut told = Told::default();
         let graded: Vec<Vec<Graded>> =
             groups.iter().map(|group| group.rollouts.iter().map(|rollout| self.graded(rollout)).collect()).collect();
-        let pooled = (self.settings.scale == Scale::Batch).then(|| Pooled::of(&graded));
+        let over_batch = (self.settings.scale == Scale::Batch).then(|| pooled(&graded));
         for (group, graded) in groups.iter().zip(graded) {
             let alpha = if cold { 0.0 } else { group.alpha };
-            let settings = AdvantageSettings { alpha, plain: group.forced || !self.settings.comet, pooled };
+            let settings = AdvantageSettings { alpha, plain: group.forced || !self.settings.comet, pooled: over_batch };
             let found = advantages(&graded, settings);
             told.add(group, &graded, &found, alpha);
             for (rollout, advantage) in group.rollouts.iter().zip(found) {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{
-    super::{PolicySettings, build, environment::context},
+    super::{PolicySettings, build, environment::context, mode_router},
     *,
 };
 use crate::round::{ArmId, Domain, Embedding, Mode};
@@ -14,6 +14,7 @@ pub(in crate::action::policy) fn settings(dimension: usize) -> PolicySettings {
     let mut settings = PolicySettings::default();
     settings.classifier.loaded = Some(Arc::new(embedding_model(dimension)));
     settings.tfidf_classifier.loaded = Some(Arc::new(tfidf_model()));
+    settings.mode_router.loaded = Some(Arc::new(mode_router::tests::checkpoint()));
     settings
 }
 

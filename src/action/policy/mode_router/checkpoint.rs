@@ -109,15 +109,7 @@ pub enum CheckpointError {
     },
 }
 
-/// The checkpoint that comes with the program.
-const SHIPPED: &[u8] = include_bytes!("../../../../policies/mode-router/model.safetensors");
-
 impl Checkpoint {
-    /// The one that comes with the program; `policies/mode-router/README.md` says what it was trained on.
-    pub fn shipped() -> Result<Self, CheckpointError> {
-        Self::from_bytes(SHIPPED, "the mode-router that comes with the program")
-    }
-
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, CheckpointError> {
         let shown = path.display().to_string();

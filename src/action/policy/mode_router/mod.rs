@@ -14,7 +14,7 @@ mod packed;
 mod piece;
 mod policy;
 #[cfg(test)]
-mod tests;
+pub(in crate::action::policy) mod tests;
 mod weights;
 
 pub use checkpoint::{Card, Checkpoint, CheckpointError};
