@@ -29,6 +29,8 @@ pub enum Stream {
     Cascade,
     /// Whether the task is run on every arm.
     Audit,
+    /// The tokens of a trajectory.
+    Trajectory,
 }
 
 /// Why a distribution cannot be used.
@@ -61,6 +63,7 @@ pub fn stream(seed: u64, stream: Stream) -> ChaCha8Rng {
         Stream::Rejection => 1 << 35,
         Stream::Cascade => 1 << 37,
         Stream::Audit => 1 << 36,
+        Stream::Trajectory => 1 << 38,
     });
     rng
 }

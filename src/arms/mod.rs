@@ -4,9 +4,11 @@
 //! sees the policy, and it never retries by itself.
 
 mod catalogue;
+mod habits;
 mod health;
 pub mod worker;
 
 pub use catalogue::{Arm, Catalogue, CatalogueError, Prices, Selection};
 pub(crate) use catalogue::{calls_expected, estimate_tokens};
+pub use habits::Habits;
 pub use health::Health;

@@ -175,9 +175,19 @@ pub(super) struct Audit {
     pub deadline_ms: u64,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Driver {
+    Rule,
+    ModeRouter,
+}
+
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Modes {
+    pub driver: Driver,
+    #[serde(default)]
+    pub model: Option<PathBuf>,
     pub enabled: BTreeSet<Mode>,
     #[serde(default)]
     pub domains: BTreeMap<String, BTreeSet<Mode>>,

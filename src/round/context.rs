@@ -167,6 +167,24 @@ pub struct ArmFeatures {
     pub prior_mean: f32,
     /// Rounds that the prior rests on; 0 for a candidate never tried in the domain.
     pub prior_rounds: f32,
+    /// Mean score everywhere, in [0, 1]; this and what follows is told where tasks may be run in several modes, and 0 elsewhere
+    /// and where it is not known yet.
+    #[serde(skip_serializing_if = "is_unknown")]
+    pub everywhere_mean: f32,
+    /// Tokens that a call of the arm mostly writes (geometric mean, the newest counting most).
+    #[serde(skip_serializing_if = "is_unknown")]
+    pub output_tokens: f32,
+    /// Milliseconds that it mostly takes.
+    #[serde(skip_serializing_if = "is_unknown")]
+    pub latency_ms: f32,
+    /// Dollars that it mostly costs.
+    #[serde(skip_serializing_if = "is_unknown")]
+    pub cost_usd: f32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_unknown(number: &f32) -> bool {
+    *number == 0.0
 }
 
 impl ArmFeatures {

@@ -109,6 +109,7 @@ impl Router {
             pointsman.arm = Empty,
             pointsman.propensity = Empty,
         );
+        self.tell_habits(&mut context.candidates, &snapshot.standings);
         observe(&mut context, &snapshot.standings);
         let drawn = draw(&Deciding::of(&snapshot), DecisionId::generate(), &task.id, &context)?;
         let Drawn { mut decision, poisoned, failed } = drawn;

@@ -63,7 +63,8 @@ use state::{Shown, locked};
 
 use crate::{
     access::{Hold, Keys, Scope, Tenants},
-    arms::{Catalogue, Health},
+    action::policy::mode_router::ModeRouter,
+    arms::{Catalogue, Habits, Health},
     context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
     journal::{Appended, Event, Journal, Keeping, NewEvent, Spent, Stored},
@@ -102,7 +103,7 @@ pub use keys::{create_key, keys_of, revoke_key};
 pub use learner::PolicySnapshot;
 pub use logged::logged_rounds;
 pub use memory::{refuse_in_use, restoration};
-pub use modes::ModeSettings;
+pub use modes::{ModeDriver, ModeSettings};
 pub use open::{ArmMaker, Opened, Resumed, RouterParts, RouterSettings, Trust, fill_memory, learnt_rounds};
 pub use overview::{
     Alert, AlertKind, ArmBelief, ArmStanding, ArmState, DomainDetail, DomainStanding, MemoryFill, ModeWork, Overview,
@@ -168,6 +169,8 @@ pub struct Router {
     catalogue: Arc<ArcSwap<Catalogue>>,
     arm_maker: ArmMaker,
     health: Health,
+    // What calls of each arm are like.
+    habits: Habits,
     // What each session's last round took.
     sessions: Cache<(Option<TenantId>, SessionId), Taken>,
     registry: Arc<Registry>,
@@ -185,6 +188,8 @@ pub struct Router {
     shown: Arc<Mutex<Shown>>,
     events: Events,
     settings: RouterSettings,
+    // What writes the turns of trajectories, where no rule does.
+    mode_router: Option<Arc<ModeRouter>>,
     keys: Keys,
     // Lets one change of keys at a time be checked and journaled; held across awaits, by nothing that requests wait for.
     changing_keys: tokio::sync::Mutex<()>,

@@ -2,19 +2,29 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use async_trait::async_trait;
 
 use super::{Router, RouterError, audit::RunBy};
 use crate::{
+    action::{
+        policy::{
+            Standings,
+            mode_router::{Checkpoint, ModeRouter},
+        },
+        sample::{Stream, stream},
+    },
     arms::{
         Arm, Catalogue,
         worker::{Ask, WorkerError},
     },
     journal::{Decided, now_ms},
-    modes::{self, Checked, Guardrails, Ran, Team, Watch, driver::Rule},
+    modes::{
+        self, Checked, Guardrails, Ran, Team, Watch,
+        driver::{Compact, Driver, Rule},
+    },
     round::{ArmId, Candidate, Domain, Feedback, Mode, Score, Task},
 };
 
@@ -50,12 +60,31 @@ pub struct ModeSettings {
     pub offered_max: usize,
     /// The limits.
     pub guardrails: Guardrails,
+    /// Who writes the turns.
+    pub driver: ModeDriver,
+}
+
+/// Who writes the turns of modes of more than one call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModeDriver {
+    /// A fixed rule.
+    Rule,
+    /// A trained mode-router.
+    Compact(Arc<Checkpoint>),
 }
 
 impl ModeSettings {
     /// The modes of a domain.
     fn of(&self, domain: &Domain) -> &[Mode] {
         self.domains.get(domain).unwrap_or(&self.enabled)
+    }
+
+    /// The mode-router that writes turns, where one does.
+    pub(super) fn mode_router(&self) -> Option<Arc<ModeRouter>> {
+        match &self.driver {
+            ModeDriver::Rule => None,
+            ModeDriver::Compact(checkpoint) => Some(Arc::new(ModeRouter::new(checkpoint, 0.0))),
+        }
     }
 
     /// Whether any mode but single is on somewhere.
@@ -97,6 +126,10 @@ impl Router {
     /// The true expected score of a candidate, where it is known by construction.
     pub(super) fn expected_score(&self, catalogue: &Catalogue, task: &Task, candidate: &Candidate) -> Option<f64> {
         let calls_max = self.settings.modes.guardrails.rules.multi_calls_max;
+        // Of trajectories that a policy writes it is known of none.
+        if candidate.mode != Mode::Single && self.settings.modes.driver != ModeDriver::Rule {
+            return None;
+        }
         catalogue.get(&candidate.arm).ok()?.worker.expected_score(task, candidate.mode, calls_max)
     }
 
@@ -114,18 +147,19 @@ impl Router {
 
     async fn run_in_calls(&self, decided: &Decided, mode: Mode, first: &Arm, catalogue: &Catalogue) -> Ran {
         let (offered, best) = offered(decided, first, catalogue, self.settings.modes.offered_max);
+        let Writer { mut driver, alpha, model } = self.writer(decided, &offered);
         let team = Team {
             decision_id: decided.decision.id,
             task: &decided.task,
             mode,
             offered,
             best,
-            alpha: decided.context.alpha,
-            model: None,
+            alpha,
+            model,
             guardrails: &self.settings.modes.guardrails,
         };
         let watcher = Watcher { router: self, decided, judged: Mutex::default() };
-        let mut ran = modes::run_team(&team, &mut Rule, &watcher).await;
+        let mut ran = modes::run_team(&team, driver.as_mut(), &watcher).await;
         let mut judged = watcher.judged.into_inner().unwrap_or_else(PoisonError::into_inner);
         let weights = self.weights(&decided.task);
         ran.judged = judged.remove(&ran.outcome.output).map(|feedback| {
@@ -135,6 +169,51 @@ impl Router {
         });
         ran
     }
+}
+
+impl Router {
+    /// Who writes a decision's turns.
+    fn writer(&self, decided: &Decided, offered: &[Arm]) -> Writer {
+        let by_rule = || Writer { driver: Box::new(Rule), alpha: decided.context.alpha, model: None };
+        let Some(router) = &self.mode_router else { return by_rule() };
+        let arms: Vec<ArmId> = offered.iter().map(|arm| arm.id.clone()).collect();
+        match router.prefix_of(&decided.context, &arms) {
+            Ok(prefix) => {
+                let rng = stream(decided.decision.seed, Stream::Trajectory);
+                let driver = Box::new(Compact::new(Arc::clone(router), prefix, rng));
+                let alpha = router.clamped(decided.context.alpha);
+                Writer { driver, alpha, model: Some(router.hash().to_owned()) }
+            }
+            Err(error) => {
+                tracing::warn!(%error, decision = %decided.decision.id, "the mode-router cannot go on; turns are written by rule");
+                by_rule()
+            }
+        }
+    }
+
+    /// Writes what calls of the candidates' arms are like into their features, where a mode-router may look at it.
+    pub(super) fn tell_habits(&self, candidates: &mut [Candidate], standings: &Standings) {
+        if !self.settings.modes.is_more_than_single() {
+            return;
+        }
+        for candidate in candidates {
+            let single = (Mode::Single, candidate.arm.clone());
+            candidate.features.everywhere_mean =
+                standings.total(&single).shrunk_mean(UNKNOWN_MEAN, UNKNOWN_MASS) as f32;
+            self.habits.tell(&candidate.arm, &mut candidate.features);
+        }
+    }
+}
+
+/// The score expected of an arm never tried, and the rounds that this counts for.
+const UNKNOWN_MEAN: f64 = 0.5;
+const UNKNOWN_MASS: f64 = 4.0;
+
+/// A driver with what the trajectory records of it.
+struct Writer {
+    driver: Box<dyn Driver>,
+    alpha: f64,
+    model: Option<String>,
 }
 
 /// The workers that a trajectory may choose from, the one drawn first, then by what is known of them in the domain; and the place of

@@ -296,6 +296,7 @@ impl Router {
         if outcome.trajectory.is_none() {
             self.health.note(&decided.decision.arm, failure.as_ref(), now_ms());
         }
+        outcome.calls.iter().for_each(|call| self.habits.note(call));
         observe_stage(Stage::Run, started.elapsed());
         let feedback = match judged {
             Some(feedback) if outcome.status == OutcomeStatus::Done => feedback,
@@ -322,6 +323,7 @@ impl Router {
         if outcome.trajectory.is_none() {
             self.health.note(&decided.decision.arm, None, now_ms());
         }
+        outcome.calls.iter().for_each(|call| self.habits.note(call));
         observe_stage(Stage::Run, started.elapsed());
         let ran = std::iter::once(Event::Ran { outcome: outcome.clone() });
         let events = ran.chain(self.spent(decided, nano_usd(outcome.cost_usd)));

@@ -12,6 +12,7 @@
 
 mod classifier;
 mod fit;
+pub mod mode_router;
 mod priors;
 pub mod routers;
 #[cfg(test)]

@@ -35,6 +35,7 @@ pub fn observe(context: &mut Context, standings: &Standings) {
             recall_spread: spread as f32,
             prior_mean: here.shrunk_mean(everywhere, DOMAIN_MASS) as f32,
             prior_rounds: here.n as f32,
+            ..candidate.features
         };
     }
 }
@@ -75,7 +76,7 @@ mod tests {
             standings.add(&Domain::unknown(), (Mode::Single, arm.clone()), score, 1.0);
         }
         observe(&mut seen, &standings);
-        let ArmFeatures { recall_mean, recall_mass, recall_spread, prior_mean, prior_rounds } =
+        let ArmFeatures { recall_mean, recall_mass, recall_spread, prior_mean, prior_rounds, .. } =
             seen.candidates[0].features;
         assert!((recall_mean - 0.6).abs() < 1e-6 && (recall_mass - 1.5).abs() < 1e-6);
         assert!((recall_spread - 0.24_f32.sqrt()).abs() < 1e-6);

@@ -17,7 +17,7 @@ use super::{
     EnsembleSettings, EpsilonGreedySettings, FeatureSettings, Features, HybridLinearSettings, HybridTextSettings,
     HybridUcbSettings, KnnUcbSettings, Latent, LinThompsonSettings, LinUcbSettings, LlmPolicySettings,
     MemoryKnnSettings, ProbingSet, ProbitSettings, ShrinkageSettings, SquareCbSettings, TrainedError, TrainedKind,
-    Ucb1Settings, features::TEXT_DIMENSIONS_MAX, registry::build,
+    Ucb1Settings, features::TEXT_DIMENSIONS_MAX, mode_router::ModeRouterSettings, registry::build,
 };
 use crate::action::wrap::{AffinitySettings, BudgetSettings, CostsSettings, DiscountSettings, NewArmSettings};
 
@@ -98,6 +98,8 @@ pub struct PolicySettings {
     pub classifier: ClassifierSettings,
     /// Settings of `tfidf_classifier`.
     pub tfidf_classifier: ClassifierSettings,
+    /// Settings of `mode_router`.
+    pub mode_router: ModeRouterSettings,
 }
 
 /// One voter of the ensemble.
@@ -239,7 +241,8 @@ impl PolicySettings {
 
     /// The files that the card names, as it names them.
     pub fn trained_files(&self) -> impl Iterator<Item = &Path> {
-        let models = [&self.classifier.model, &self.tfidf_classifier.model, &self.domain_prior.probing];
+        let models =
+            [&self.classifier.model, &self.tfidf_classifier.model, &self.domain_prior.probing, &self.mode_router.model];
         models.into_iter().flatten().map(PathBuf::as_path)
     }
 
@@ -280,6 +283,7 @@ impl PolicySettings {
         ] {
             settings.load(folder, kind).map_err(failed(kind))?;
         }
+        self.mode_router.load(folder).map_err(failed(TrainedKind::ModeRouter))?;
         if let Some(probing) = &self.domain_prior.probing {
             let set = ProbingSet::read(&folder.join(probing)).map_err(failed(TrainedKind::Probing))?;
             self.domain_prior.probed = Some(Arc::new(set));

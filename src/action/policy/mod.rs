@@ -37,6 +37,7 @@ mod lin_ucb;
 mod linear;
 mod llm;
 mod memory_knn;
+pub mod mode_router;
 #[cfg(test)]
 mod oracles;
 mod probing;

@@ -9,6 +9,7 @@ use super::{
     Bag, BetaThompson, Classifier, ClassifierSettings, DomainPrior, Ensemble, EpsilonGreedy, Fixed, HybridLinear,
     HybridText, HybridUcb, KnnUcb, LinThompson, LinUcb, Llm, MemoryKnn, Policy, PolicySettings, Probit, SquareCb,
     TrainedKind, Ucb1, Uniform, Voter,
+    mode_router::{Checkpoint, ModeRouter},
 };
 use crate::{
     action::wrap::{Affinity, Budget, Costs, Discount, NewArm, Wrapped},
@@ -16,7 +17,7 @@ use crate::{
 };
 
 /// The names that [`build`] knows; `fixed:ARM` takes an arm's id.
-pub const NAMES: [&str; 20] = [
+pub const NAMES: [&str; 21] = [
     "uniform",
     "fixed:ARM",
     "epsilon_greedy",
@@ -36,6 +37,7 @@ pub const NAMES: [&str; 20] = [
     "classifier",
     "tfidf_classifier",
     "llm",
+    "mode_router",
     "ensemble",
 ];
 
@@ -58,6 +60,9 @@ pub enum RegistryError {
     /// A policy that is trained offline has no model.
     #[error("{} has no model: {}", .0.name(), .0.remedy())]
     Untrained(TrainedKind),
+    /// What comes with the program cannot be used.
+    #[error("{0}")]
+    Shipped(String),
     /// A card's key names a file, but the card was read as a text.
     #[error("{key} names the file {file}, which was not read with the card")]
     NotRead {
@@ -143,6 +148,15 @@ fn single(name: &str, settings: &PolicySettings, floor: f64) -> Result<Box<dyn P
         "llm" => Box::new(Llm::new(settings.llm)),
         "classifier" => Box::new(classifier(TrainedKind::Classifier, &settings.classifier, floor)?),
         "tfidf_classifier" => Box::new(classifier(TrainedKind::TfidfClassifier, &settings.tfidf_classifier, floor)?),
+        "mode_router" => {
+            let of = &settings.mode_router;
+            was_read(TrainedKind::ModeRouter.key(), of.model.as_deref(), of.loaded.is_some())?;
+            let shipped = || Checkpoint::shipped().map_err(|error| RegistryError::Shipped(error.to_string()));
+            match &of.loaded {
+                Some(loaded) => Box::new(ModeRouter::new(loaded, floor)),
+                None => Box::new(ModeRouter::new(&shipped()?, floor)),
+            }
+        }
         other => return Err(RegistryError::Unknown(other.into())),
     })
 }

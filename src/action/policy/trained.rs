@@ -25,6 +25,8 @@ pub enum TrainedKind {
     TfidfClassifier,
     /// A probing set of `domain_prior`.
     Probing,
+    /// A checkpoint of `mode_router`.
+    ModeRouter,
 }
 
 /// Why a trained file cannot be used.
@@ -94,6 +96,7 @@ impl TrainedKind {
             Self::Classifier => "classifier",
             Self::TfidfClassifier => "tfidf_classifier",
             Self::Probing => "probing",
+            Self::ModeRouter => "mode_router",
         }
     }
 
@@ -103,6 +106,7 @@ impl TrainedKind {
             Self::Classifier => "classifier.model",
             Self::TfidfClassifier => "tfidf_classifier.model",
             Self::Probing => "domain_prior.probing",
+            Self::ModeRouter => "mode_router.model",
         }
     }
 
@@ -111,6 +115,7 @@ impl TrainedKind {
         match self {
             Self::Classifier => "train one with `pointsman train classifier` and name it in the card",
             Self::TfidfClassifier => "train one with `pointsman train classifier --kind tfidf` and name it in the card",
+            Self::ModeRouter => "train one with `pointsman train mode-router` and name it in the card",
             Self::Probing => "make one with `pointsman train priors` and name it in the card",
         }
     }

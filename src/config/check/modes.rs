@@ -2,16 +2,19 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
 use super::{Checker, raw};
 use crate::{
+    action::policy::mode_router::Checkpoint,
     feedback::verifier::VerifierSpec,
     grammar::Rules,
     modes::Guardrails,
     round::{Domain, Mode},
-    router::ModeSettings,
+    router::{ModeDriver, ModeSettings},
 };
 
 impl Checker<'_> {
@@ -44,7 +47,9 @@ impl Checker<'_> {
         p.require(shown, "modes.shown_bytes_max", "must be from 256 to 1048576");
         let passes = raw.pass_score > 0.0 && raw.pass_score <= 1.0;
         p.require(passes, "modes.pass_score", "must be above 0 and at most 1");
+        let driver = self.driver(raw.driver, raw.model)?;
         Some(ModeSettings {
+            driver,
             enabled,
             domains: own,
             chats: raw.chats,
@@ -63,6 +68,18 @@ impl Checker<'_> {
                 pass_score: raw.pass_score,
             },
         })
+    }
+
+    /// Who writes the turns: a mode-router of one's own, or the one that comes with the program.
+    fn driver(&mut self, driver: raw::Driver, model: Option<PathBuf>) -> Option<ModeDriver> {
+        let by_rule = driver == raw::Driver::Rule;
+        self.problems.require(!by_rule || model.is_none(), "modes.model", "is for modes.driver = \"mode_router\"");
+        if by_rule {
+            return Some(ModeDriver::Rule);
+        }
+        let read = model.map_or_else(Checkpoint::shipped, |model| Checkpoint::read(&self.base.join(model)));
+        let read = read.map_err(|error| self.problems.add("modes.model", error.to_string()));
+        read.ok().map(|checkpoint| ModeDriver::Compact(Arc::new(checkpoint)))
     }
 
     /// Each once, in the order of their candidates.

@@ -143,7 +143,7 @@ fn line(round: &Round, options: DsjsonOptions) -> Result<(Result<Vec<u8>, std::i
 
 /// An arm by its name, and what was known of it.
 fn features(candidate: &Candidate) -> Value {
-    let ArmFeatures { recall_mean, recall_mass, recall_spread, prior_mean, prior_rounds } = candidate.features;
+    let ArmFeatures { recall_mean, recall_mass, recall_spread, prior_mean, prior_rounds, .. } = candidate.features;
     let numbers = [
         ("cost_usd", candidate.cost_usd),
         ("recall_mean", recall_mean.into()),

@@ -3,10 +3,12 @@
 //! The decision drew the mode and the first worker. A driver goes on from there: by rule, by the compact mode-router, or by a
 //! language model that speaks one of the dialects. What it writes is checked by the grammar before any call is sent.
 
+mod compact;
 mod rule;
 
 use async_trait::async_trait;
 
+pub use compact::Compact;
 pub use rule::Rule;
 pub(super) use rule::best;
 

@@ -87,7 +87,7 @@ pub(super) fn known(action: &Value) -> ArmFeatures {
     features
         .and_then(Result::ok)
         .filter(|features| {
-            let ArmFeatures { recall_mean, recall_mass, recall_spread, prior_mean, prior_rounds } = features;
+            let ArmFeatures { recall_mean, recall_mass, recall_spread, prior_mean, prior_rounds, .. } = features;
             [recall_mean, recall_mass, recall_spread, prior_mean, prior_rounds]
                 .iter()
                 .all(|x| x.is_finite() && **x >= 0.0)

@@ -173,6 +173,7 @@ impl ClassifierModel {
             }
             TrainedKind::TfidfClassifier => Features::Tfidf(Vocabulary::new(vocabulary)?),
             TrainedKind::Probing => return Err("a probing set is no classifier".into()),
+            TrainedKind::ModeRouter => return Err("a mode-router is no classifier".into()),
         };
         if features.dimension() != dimension {
             return Err(format!("its dimension is {dimension}, but it has {} terms", features.dimension()));

@@ -28,6 +28,46 @@ impl Descriptor {
     }
 }
 
+/// What was measured of one worker, before it is set against the others; 0 where unknown.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Raw {
+    /// Mean score in the task's domain, in [0, 1].
+    pub domain_mean: f32,
+    /// Mean score over all domains, in [0, 1].
+    pub mean: f32,
+    /// Median output tokens of a call.
+    pub output_tokens: f32,
+    /// Median milliseconds of a call.
+    pub latency_ms: f32,
+    /// Median dollars of a call.
+    pub cost_usd: f32,
+}
+
+impl Descriptor {
+    /// The workers offered, set against each other.
+    pub fn relative(offered: &[Raw]) -> Vec<Self> {
+        let tokens = logs(offered, |raw| raw.output_tokens);
+        let latency = logs(offered, |raw| raw.latency_ms);
+        let cost = logs(offered, |raw| raw.cost_usd);
+        let described = offered.iter().enumerate().map(|(place, raw)| Self {
+            domain_mean: raw.domain_mean,
+            mean: raw.mean,
+            log_output_tokens: tokens[place],
+            latency_class: (latency[place] / std::f32::consts::LN_2).round().clamp(-2.0, 2.0),
+            log_cost: cost[place],
+        });
+        described.collect()
+    }
+}
+
+/// Natural logarithms less their mean over those that are known; 0 where unknown.
+fn logs(offered: &[Raw], of: impl Fn(&Raw) -> f32) -> Vec<f32> {
+    let known: Vec<Option<f32>> = offered.iter().map(|raw| Some(of(raw)).filter(|x| *x > 0.0).map(f32::ln)).collect();
+    let count = known.iter().flatten().count().max(1) as f32;
+    let mean = known.iter().flatten().sum::<f32>() / count;
+    known.into_iter().map(|log| log.map_or(0.0, |log| (log - mean).clamp(-8.0, 8.0))).collect()
+}
+
 /// What is told of a call once it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -59,5 +99,25 @@ impl Seen {
     /// The bin of a score in [0, 1].
     pub fn bin(score: f64) -> Self {
         Self::Bin((score.clamp(0.0, 1.0) * 5.0).floor().min(4.0) as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_are_described_against_each_other_and_the_unknown_is_neutral() {
+        let raw = |tokens, latency_ms, cost_usd| Raw { output_tokens: tokens, latency_ms, cost_usd, ..Raw::default() };
+        let described =
+            Descriptor::relative(&[raw(100.0, 1_000.0, 0.01), raw(400.0, 4_000.0, 0.0), raw(0.0, 0.0, 0.04)]);
+        let half = 0.5 * 4.0_f32.ln();
+        assert!(
+            (described[0].log_output_tokens + half).abs() < 1e-5
+                && (described[1].log_output_tokens - half).abs() < 1e-5
+        );
+        assert_eq!([described[0].latency_class, described[1].latency_class], [-1.0, 1.0]);
+        assert_eq!([described[2].log_output_tokens, described[2].latency_class, described[1].log_cost], [0.0; 3]);
+        assert!((described[2].log_cost - half).abs() < 1e-5);
     }
 }

@@ -1,10 +1,18 @@
 //! What a mode-router is trained in: queries, and for each a world that answers its calls.
 
-use std::sync::Arc;
+mod matrix;
+mod pool;
+mod toy;
+
+use std::{ops::Range, sync::Arc};
+
+pub use matrix::{Matrix, MatrixError, VerifierSettings, Worth};
+pub use pool::Pool;
+pub use toy::Toy;
 
 use crate::{
     action::policy::mode_router::{Descriptor, Seen},
-    grammar::{Answer, Episode, Request},
+    grammar::Role,
 };
 
 /// One task to practise on.
@@ -22,6 +30,19 @@ pub struct Query {
     pub workers: Arc<[Descriptor]>,
 }
 
+/// A call of a trajectory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// The worker, in the environment's order.
+    pub worker: usize,
+    /// Its part; none in single and multi.
+    pub role: Option<Role>,
+    /// The earlier calls that it saw.
+    pub refs: Vec<usize>,
+    /// The layer that it ran in.
+    pub layer: usize,
+}
+
 /// How a trajectory went.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
@@ -33,7 +54,7 @@ pub struct Outcome {
     pub latency_ms: f64,
 }
 
-/// A call that failed for reasons of its own: the trajectory is no evidence of anything.
+/// A call failed for reasons of its own: the trajectory is no evidence of anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failed;
 
@@ -49,11 +70,10 @@ pub trait Environment: Send + Sync {
     fn world(&self, query: usize, seed: u64) -> Box<dyn World + '_>;
 }
 
-/// One query's world. Calls change nothing in it, so that rollouts of a group can take turns.
+/// One query's world. Calls change nothing in it.
 pub trait World: Send + Sync {
-    /// Makes the calls `requests`, the last of `episode`'s nodes, whose refs are places of earlier nodes; tells what is seen
-    /// of each. Worker places are in the environment's order.
-    fn run(&self, episode: &Episode, requests: &[Request]) -> Result<Vec<Seen>, Failed>;
-    /// What a finished trajectory came to. `refs` has the refs of every node, in order.
-    fn close(&self, episode: &Episode, refs: &[Vec<usize>], answer: &Answer) -> Result<Outcome, Failed>;
+    /// What is seen of the calls `new` of `made`, which ends with them.
+    fn run(&self, made: &[Made], new: Range<usize>) -> Result<Vec<Seen>, Failed>;
+    /// What a trajectory came to that ended with the output of call `answer`.
+    fn close(&self, made: &[Made], answer: usize) -> Result<Outcome, Failed>;
 }

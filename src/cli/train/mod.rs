@@ -1,5 +1,7 @@
 //! `pointsman train`: makes of recorded outcomes the files that policies start from.
 
+mod mode_router;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -49,6 +51,16 @@ Then name the file in a policy card:
   [domain_prior]
   probing = \"priors.json\"")]
     Priors(PriorsArguments),
+    /// Train a mode-router: how many calls, by whom and in which parts, by reinforcement learning.
+    #[command(after_help = "Examples:
+  pointsman train mode-router --toy
+  pointsman train mode-router --dataset llmrouter coderouterbench --run run --out mode-router.safetensors
+  pointsman train mode-router --dataset llmrouter coderouterbench --run run --resume
+  pointsman train mode-router --dataset llmrouter --no-progressive --run without
+
+It prints what the policy would do beside fixed ways of working, on tasks that it never saw. docs/mode-router.md says what is
+recorded and what is simulated.")]
+    ModeRouter(mode_router::ModeRouterArguments),
 }
 
 #[derive(Args)]
@@ -111,6 +123,7 @@ pub(super) async fn run(arguments: TrainArguments, folders: &Folders) -> Result<
     match arguments.command {
         TrainCommand::Classifier(arguments) => classifier(arguments, folders).await,
         TrainCommand::Priors(arguments) => priors(&arguments),
+        TrainCommand::ModeRouter(arguments) => mode_router::run(arguments, folders).await,
     }
 }
 

@@ -1,0 +1,399 @@
+//! Before deployment: what a trained policy would do, beside fixed ways of working that were chosen with care.
+//!
+//! A *fixed way* is a plan that is the same for all tasks of a domain: one worker; a sequence of workers, asked in turn until an output passes; a team of
+//! executors and a summarizer. For each mode and domain the plan with the highest reward on the training tasks is taken (single calls: of all; others: by beam search). "The best fixed mode" is one mode for all
+//! domains, each with its best plan; `dimension_best` takes the best mode per domain too; the oracle knows every score before it calls. All are run in the same worlds as the policy,
+//! on tasks that none of them saw, and differences are paired by task.
+
+use std::collections::BTreeMap;
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    environment::{Environment, Made, Matrix},
+    rollout::{Ended, Masked, prefix, roll, stream},
+};
+use crate::{
+    action::policy::mode_router::{Frozen, Seen},
+    grammar::Role,
+    round::Mode,
+};
+
+/// Resamples of an interval.
+const RESAMPLES: usize = 2_000;
+/// Training tasks of a domain that plans are searched on, at most.
+const SEARCHED: usize = 500;
+/// Plans that are extended.
+const BEAM: usize = 8;
+/// The share of one mode in one domain from which a report warns.
+const CONCENTRATED: f64 = 0.95;
+
+/// A fixed way of working.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Plan {
+    /// One call.
+    Single(usize),
+    /// In turn, until one passes after two calls.
+    Multi(Vec<usize>),
+    /// Executors side by side, a verifier of all of them if there is one, and a summarizer.
+    Team(Vec<usize>, Option<usize>, usize),
+}
+
+/// How one task went.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Trial {
+    /// Its score.
+    pub score: f64,
+    /// Dollars.
+    pub cost_usd: f64,
+    /// What part ran in each mode.
+    pub modes: [f64; 3],
+    /// Calls.
+    pub calls: f64,
+}
+
+impl Trial {
+    /// (1 - alpha) score + alpha score / (1 + cost / reference).
+    pub fn reward(&self, alpha: f64, reference_usd: f64) -> f64 {
+        self.score * ((1.0 - alpha) + alpha / (1.0 + self.cost_usd / reference_usd))
+    }
+
+    fn mean(trials: &[Self]) -> Self {
+        let n = trials.len().max(1) as f64;
+        let mean = |of: fn(&Self) -> f64| trials.iter().map(of).sum::<f64>() / n;
+        let mode = |mode: usize| trials.iter().map(|trial| trial.modes[mode]).sum::<f64>() / n;
+        Self {
+            score: mean(|trial| trial.score),
+            cost_usd: mean(|trial| trial.cost_usd),
+            modes: [mode(0), mode(1), mode(2)],
+            calls: mean(|trial| trial.calls),
+        }
+    }
+}
+
+/// Figures of one way of working over some tasks, with 95 % intervals.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Tasks.
+    pub tasks: usize,
+    /// Mean score.
+    pub score: [f64; 3],
+    /// Mean dollars.
+    pub cost_usd: [f64; 3],
+    /// Mean reward.
+    pub reward: [f64; 3],
+    /// What part ran in each mode.
+    pub modes: [f64; 3],
+    /// Mean calls.
+    pub calls: f64,
+}
+
+/// One alpha's report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// What cost weighs.
+    pub alpha: f64,
+    /// Dollars at which a trajectory's cost halves its reward.
+    pub cost_reference_usd: f64,
+    /// Every way of working over all tasks: policy, single, multi, agentic, `dimension_best`, oracle.
+    pub ways: BTreeMap<String, Figures>,
+    /// The same by domain.
+    pub domains: BTreeMap<String, BTreeMap<String, Figures>>,
+    /// The best plan of each domain and mode.
+    pub plans: BTreeMap<String, [Plan; 3]>,
+    /// The mode that is best where one is taken for all domains, by the training tasks.
+    pub best_fixed_mode: Mode,
+    /// The policy's mean reward less that mode's: low end, mean, high end.
+    pub over_best_fixed: [f64; 3],
+    /// The same against the best mode of each domain.
+    pub over_dimension_best: [f64; 3],
+    /// What to look at before this is deployed.
+    pub warnings: Vec<String>,
+}
+
+/// What a report is made of.
+pub struct Evaluation<'a> {
+    /// Tasks on which plans are chosen.
+    pub known: &'a Matrix,
+    /// Tasks that nothing saw.
+    pub held_out: &'a Matrix,
+    /// Worlds of each task.
+    pub worlds: u64,
+    /// Dollars at which a trajectory's cost halves its reward.
+    pub cost_reference_usd: f64,
+}
+
+impl Evaluation<'_> {
+    /// The policy as it is served: under the mask, drawn by its probabilities or, with `greedy`, always the likeliest token.
+    pub fn served(&self, network: &Frozen, alpha: f64, greedy: bool) -> Vec<Trial> {
+        let matrix = self.held_out;
+        let order: Vec<usize> = (0..matrix.workers().len()).collect();
+        let run = |query: usize| {
+            let prefix = prefix(&matrix.queries()[query], alpha, &order);
+            let begun = network.begin(&prefix);
+            let trials = (0..self.worlds).map(|seed| {
+                let world = matrix.world(query, WORLDS + seed);
+                let rng =
+                    (!greedy).then(|| stream(&[b"served", &seed.to_le_bytes(), matrix.queries()[query].id.as_bytes()]));
+                let rollout = roll(network, &begun, &prefix, &order, &*world, None, &mut Masked::new(network, rng));
+                let mut trial = Trial { calls: rollout.made.len() as f64, ..Trial::default() };
+                if let Ended::Answered(outcome) = rollout.ended {
+                    (trial.score, trial.cost_usd) = (outcome.score, outcome.cost_usd.unwrap_or_default());
+                }
+                if let Some(mode) = rollout.mode {
+                    trial.modes[crate::action::policy::mode_router::mode_place(mode)] = 1.0;
+                }
+                trial
+            });
+            Trial::mean(&trials.collect::<Vec<_>>())
+        };
+        (0..matrix.queries().len()).into_par_iter().map(run).collect()
+    }
+
+    /// What the policy did beside the fixed ways.
+    pub fn report(&self, policy: &[Trial], alpha: f64) -> Report {
+        let matrix = self.held_out;
+        let plans: Vec<[(Plan, f64); 3]> =
+            (0..matrix.domains().len()).into_par_iter().map(|domain| self.plans(domain, alpha)).collect();
+        let fixed = |mode: usize| self.run(|query| &plans[matrix.queries()[query].domain][mode].0);
+        let best_of = |domain: usize| {
+            let by_reward = |a: &usize, b: &usize| plans[domain][*a].1.total_cmp(&plans[domain][*b].1);
+            (0..3).max_by(by_reward).unwrap_or_default()
+        };
+        let sizes = self.sizes(self.known);
+        let of_mode = |mode: usize| plans.iter().zip(&sizes).map(|(plans, size)| plans[mode].1 * size).sum::<f64>();
+        let best = (0..3).max_by(|a, b| of_mode(*a).total_cmp(&of_mode(*b))).unwrap_or_default();
+        let mut ways: Vec<(&str, Vec<Trial>)> = vec![("policy", policy.to_vec())];
+        ways.extend([("single", fixed(0)), ("multi", fixed(1)), ("agentic", fixed(2))]);
+        ways.push((
+            "dimension_best",
+            self.run(|query| {
+                let domain = matrix.queries()[query].domain;
+                &plans[domain][best_of(domain)].0
+            }),
+        ));
+        ways.push(("oracle", (0..matrix.queries().len()).map(|query| self.oracle(query, alpha)).collect()));
+        let figures = |trials: &[Trial], places: &[usize]| self.figures(trials, places, alpha);
+        let all: Vec<usize> = (0..matrix.queries().len()).collect();
+        let of_domain = |domain: usize| {
+            all.iter().copied().filter(|query| matrix.queries()[*query].domain == domain).collect::<Vec<_>>()
+        };
+        let domains: BTreeMap<_, _> = matrix
+            .domains()
+            .iter()
+            .enumerate()
+            .map(|(domain, name)| (name.clone(), of_domain(domain)))
+            .filter(|(_, places)| !places.is_empty())
+            .map(|(name, places)| {
+                let rows = ways.iter().map(|(way, trials)| ((*way).to_owned(), figures(trials, &places)));
+                (name, rows.collect::<BTreeMap<_, _>>())
+            })
+            .collect();
+        let over = |other: &[Trial]| self.difference(policy, other, alpha);
+        Report {
+            alpha,
+            cost_reference_usd: self.cost_reference_usd,
+            best_fixed_mode: Mode::ALL[best],
+            over_best_fixed: over(&ways[1 + best].1),
+            over_dimension_best: over(&ways[4].1),
+            warnings: warnings(&domains),
+            ways: ways.iter().map(|(way, trials)| ((*way).to_owned(), figures(trials, &all))).collect(),
+            domains,
+            plans: matrix
+                .domains()
+                .iter()
+                .zip(plans)
+                .map(|(name, plans)| (name.clone(), plans.map(|(plan, _)| plan)))
+                .collect(),
+        }
+    }
+
+    fn sizes(&self, matrix: &Matrix) -> Vec<f64> {
+        let mut sizes = vec![0.0; matrix.domains().len()];
+        matrix.queries().iter().for_each(|query| sizes[query.domain] += 1.0);
+        sizes
+    }
+
+    fn run<'p>(&self, plan: impl Fn(usize) -> &'p Plan + Sync) -> Vec<Trial> {
+        let of = |query: usize| {
+            let trials: Vec<Trial> =
+                (0..self.worlds).map(|seed| trial(self.held_out, query, WORLDS + seed, plan(query))).collect();
+            Trial::mean(&trials)
+        };
+        (0..self.held_out.queries().len()).into_par_iter().map(of).collect()
+    }
+
+    fn oracle(&self, query: usize, alpha: f64) -> Trial {
+        let single = |worker: usize| trial(self.held_out, query, 0, &Plan::Single(worker));
+        let trials = (0..self.held_out.workers().len()).map(single);
+        let worth = |trial: &Trial| trial.reward(alpha, self.cost_reference_usd);
+        trials.max_by(|a, b| worth(a).total_cmp(&worth(b))).unwrap_or_default()
+    }
+
+    /// The best plan of each mode in a domain, with its mean reward on the training tasks.
+    fn plans(&self, domain: usize, alpha: f64) -> [(Plan, f64); 3] {
+        let queries = self.known.queries();
+        let mut places: Vec<usize> = (0..queries.len()).filter(|query| queries[*query].domain == domain).collect();
+        places.truncate(SEARCHED);
+        let worth = |plan: &Plan| {
+            let rewards =
+                places.iter().map(|query| trial(self.known, *query, 1, plan).reward(alpha, self.cost_reference_usd));
+            rewards.sum::<f64>() / places.len().max(1) as f64
+        };
+        let ranked = |plans: Vec<Plan>| {
+            let mut ranked: Vec<(Plan, f64)> = plans.into_iter().map(|plan| (plan.clone(), worth(&plan))).collect();
+            ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+            ranked
+        };
+        let workers = 0..self.known.workers().len();
+        let single = ranked(workers.clone().map(Plan::Single).collect());
+        let mut multi = ranked(pairs(workers.len()));
+        for _ in 0..2 {
+            let longer = multi.iter().take(BEAM).flat_map(|(plan, _)| longer(plan, workers.len())).collect();
+            multi.extend(ranked(longer));
+            multi.sort_by(|a, b| b.1.total_cmp(&a.1));
+        }
+        // The summarizer and the verifier are the cheapest at first; others are tried for the best teams.
+        let cheapest =
+            single.iter().map(|(plan, _)| plan).min_by(|a, b| cost(self.known, a).total_cmp(&cost(self.known, b)));
+        let Some(Plan::Single(cheapest)) = cheapest else { return [(); 3].map(|()| (Plan::Single(0), 0.0)) };
+        let mut teams = ranked(workers.clone().map(|worker| Plan::Team(vec![worker], None, *cheapest)).collect());
+        for _ in 0..4 {
+            let wider = teams.iter().take(BEAM).flat_map(|(plan, _)| wider(plan, workers.len())).collect();
+            teams.extend(ranked(wider));
+            teams.sort_by(|a, b| b.1.total_cmp(&a.1));
+        }
+        let other = teams.iter().take(3).flat_map(|(plan, _)| other_judges(plan, workers.len())).collect();
+        teams.extend(ranked(other));
+        teams.sort_by(|a, b| b.1.total_cmp(&a.1));
+        [single, multi, teams].map(|plans| plans.into_iter().next().unwrap_or((Plan::Single(0), 0.0)))
+    }
+
+    fn figures(&self, trials: &[Trial], places: &[usize], alpha: f64) -> Figures {
+        let of: Vec<Trial> = places.iter().map(|place| trials[*place]).collect();
+        let mean = Trial::mean(&of);
+        let interval = |value: &dyn Fn(&Trial) -> f64| bootstrapped(&of.iter().map(value).collect::<Vec<_>>());
+        Figures {
+            tasks: of.len(),
+            score: interval(&|trial| trial.score),
+            cost_usd: interval(&|trial| trial.cost_usd),
+            reward: interval(&|trial| trial.reward(alpha, self.cost_reference_usd)),
+            modes: mean.modes,
+            calls: mean.calls,
+        }
+    }
+
+    /// The difference of mean rewards, paired by task.
+    pub fn difference(&self, ours: &[Trial], theirs: &[Trial], alpha: f64) -> [f64; 3] {
+        let reward = |trial: &Trial| trial.reward(alpha, self.cost_reference_usd);
+        let differences: Vec<f64> =
+            ours.iter().zip(theirs).map(|(ours, theirs)| reward(ours) - reward(theirs)).collect();
+        bootstrapped(&differences)
+    }
+}
+
+/// Worlds of evaluations are none of training's.
+const WORLDS: u64 = 1 << 40;
+
+fn pairs(workers: usize) -> Vec<Plan> {
+    let all = (0..workers).flat_map(|first| (0..workers).map(move |second| vec![first, second]));
+    all.filter(|pair| pair[0] != pair[1]).map(Plan::Multi).collect()
+}
+
+fn longer(plan: &Plan, workers: usize) -> Vec<Plan> {
+    let Plan::Multi(sequence) = plan else { return vec![] };
+    if sequence.len() >= 4 {
+        return vec![];
+    }
+    let more = (0..workers).filter(|worker| !sequence.contains(worker));
+    more.map(|worker| Plan::Multi([&sequence[..], &[worker]].concat())).collect()
+}
+
+fn wider(plan: &Plan, workers: usize) -> Vec<Plan> {
+    let Plan::Team(executors, verifier, summarizer) = plan else { return vec![] };
+    let more = (0..workers).filter(|worker| executors.last().is_some_and(|last| last < worker));
+    more.map(|worker| Plan::Team([&executors[..], &[worker]].concat(), *verifier, *summarizer)).collect()
+}
+
+fn other_judges(plan: &Plan, workers: usize) -> Vec<Plan> {
+    let Plan::Team(executors, _, summarizer) = plan else { return vec![] };
+    let summarizers = (0..workers).map(|worker| Plan::Team(executors.clone(), None, worker));
+    let verifiers = (0..workers).map(|worker| Plan::Team(executors.clone(), Some(worker), *summarizer));
+    summarizers.chain(verifiers).collect()
+}
+
+fn cost(matrix: &Matrix, plan: &Plan) -> f64 {
+    (0..matrix.queries().len().min(SEARCHED)).map(|query| trial(matrix, query, 1, plan).cost_usd).sum()
+}
+
+/// Runs a plan in one world.
+pub fn trial(matrix: &Matrix, query: usize, seed: u64, plan: &Plan) -> Trial {
+    let world = matrix.world(query, seed);
+    let mut made: Vec<Made> = Vec::new();
+    let call = |worker: usize, role: Option<Role>, refs: Vec<usize>, layer: usize| Made { worker, role, refs, layer };
+    let (mode, answer) = match plan {
+        Plan::Single(worker) => {
+            made.push(call(*worker, None, vec![], 0));
+            (0, 0)
+        }
+        Plan::Multi(sequence) => {
+            let mut passed = None;
+            for (place, worker) in sequence.iter().enumerate() {
+                made.push(call(*worker, None, vec![], place));
+                let seen = world.run(&made, place..place + 1).unwrap_or_default();
+                passed = passed.or((seen.first() == Some(&Seen::Pass)).then_some(place));
+                if passed.is_some() && place >= 1 {
+                    break;
+                }
+            }
+            (1, passed.unwrap_or(0))
+        }
+        Plan::Team(executors, verifier, summarizer) => {
+            made.extend(executors.iter().map(|worker| call(*worker, Some(Role::Executor), vec![], 0)));
+            let outputs: Vec<usize> = (0..executors.len()).collect();
+            if let Some(verifier) = verifier {
+                made.push(call(*verifier, Some(Role::Verifier), outputs, 1));
+            }
+            let seen = (0..made.len()).collect();
+            made.push(call(*summarizer, Some(Role::Summarizer), seen, 2));
+            (2, made.len() - 1)
+        }
+    };
+    let mut trial = Trial { calls: made.len() as f64, ..Trial::default() };
+    trial.modes[mode] = 1.0;
+    if let Ok(outcome) = world.close(&made, answer) {
+        (trial.score, trial.cost_usd) = (outcome.score, outcome.cost_usd.unwrap_or_default());
+    }
+    trial
+}
+
+/// Low end, mean and high end of a mean, by the percentiles of resamples.
+fn bootstrapped(values: &[f64]) -> [f64; 3] {
+    let n = values.len();
+    if n == 0 {
+        return [0.0; 3];
+    }
+    let mut rng = ChaCha8Rng::seed_from_u64(n as u64);
+    let mut resample = || (0..n).map(|_| values[rng.random_range(0..n)]).sum::<f64>() / n as f64;
+    let mut means: Vec<f64> = (0..RESAMPLES).map(|_| resample()).collect();
+    means.sort_by(f64::total_cmp);
+    let at = |part: f64| means[((RESAMPLES - 1) as f64 * part).round() as usize];
+    [at(0.025), values.iter().sum::<f64>() / n as f64, at(0.975)]
+}
+
+fn warnings(domains: &BTreeMap<String, BTreeMap<String, Figures>>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (domain, ways) in domains {
+        let Some(policy) = ways.get("policy") else { continue };
+        for (mode, share) in Mode::ALL.into_iter().zip(policy.modes) {
+            if share > CONCENTRATED {
+                warnings.push(format!("{domain}: {:.0} % of the tasks run in {mode}", 100.0 * share));
+            }
+        }
+    }
+    warnings
+}

@@ -1,0 +1,607 @@
+//! The trainer: one step after another, kept in a file now and then.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use candle_core::{DType, Device, Tensor, Var};
+use rand::seq::SliceRandom;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    advantage::{Advantage, AdvantageSettings, Graded, advantages},
+    environment::{Environment, World},
+    loss::{Batch, Counts, Kind, LossSettings, loss, number, support},
+    network::{Network, Sequence, variables, weights_of},
+    optimiser::{AdamW, gather},
+    rollout::{Ended, Free, Rollout, prefix, roll, shuffled, stream},
+    schedule::Schedule,
+    warm_up,
+};
+use crate::{
+    action::policy::mode_router::{Frozen, Numbers, Piece, Prefix, Shape, Weights, pack, unpack},
+    round::Mode,
+};
+
+/// Trajectories that gradients are made of at one time: what bounds memory.
+const PIECE: usize = 64;
+/// The header's key of what is kept beside the numbers.
+const TRAINING: &str = "training";
+/// The quantile of trajectories' costs that halves a reward.
+const COST_QUANTILE: f64 = 0.95;
+
+/// How a mode-router is trained.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainSettings {
+    /// The network's size.
+    pub shape: Shape,
+    /// Seeds everything.
+    pub seed: u64,
+    /// Steps in which the rules are learnt.
+    pub warm_up: u64,
+    /// Steps after them.
+    pub steps: u64,
+    /// Queries of a step.
+    pub queries: usize,
+    /// Trajectories of a query, at least 2.
+    pub rollouts: usize,
+    /// The optimiser's rate.
+    pub rate: f64,
+    /// The same while the rules are learnt.
+    pub warm_up_rate: f64,
+    /// The alphas that are trained on, evenly, in [0, 1].
+    pub alpha: [f64; 2],
+    /// Whether modes and what is done within them are told apart.
+    pub comet: bool,
+    /// How exploration goes on.
+    pub schedule: Schedule,
+    /// How the loss is made.
+    pub loss: LossSettings,
+    /// How often the rules alone declare each mode; they sum to 1.
+    pub prior: [f64; 3],
+}
+
+impl Default for TrainSettings {
+    fn default() -> Self {
+        Self {
+            shape: Shape::default(),
+            seed: 1,
+            warm_up: 150,
+            steps: 400,
+            queries: 32,
+            rollouts: 8,
+            rate: 3e-4,
+            warm_up_rate: 2e-3,
+            alpha: [0.0, 0.5],
+            comet: true,
+            schedule: Schedule::default(),
+            loss: LossSettings::default(),
+            prior: [1.0 / 3.0; 3],
+        }
+    }
+}
+
+/// Why training cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// The arithmetic failed.
+    #[error("the network: {0}")]
+    Network(#[from] candle_core::Error),
+    /// A file cannot be read or written.
+    #[error("{path}: {reason}")]
+    File {
+        /// The file.
+        path: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// It belongs to another training.
+    #[error(
+        "{path} is of a training with other settings ({what}): go on with the same, or begin another run in another folder"
+    )]
+    OtherSettings {
+        /// The file.
+        path: String,
+        /// The first that differs.
+        what: String,
+    },
+    /// There is nothing to train on.
+    #[error("there is no task to train on")]
+    NoQueries,
+}
+
+/// What one step came to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepReport {
+    /// The step, from 0; those in which the rules are learnt first.
+    pub step: u64,
+    /// Whether it was one of those.
+    pub warm_up: bool,
+    /// The loss.
+    pub loss: f64,
+    /// The part of the queries whose mode was forced.
+    pub rho: f64,
+    /// Mean reward of the rollouts, (1 - alpha) task + alpha efficiency; task alone in the cold start.
+    pub reward: f64,
+    /// Mean score of those that answered.
+    pub score: f64,
+    /// Mean dollars of those.
+    pub cost_usd: f64,
+    /// Mean calls of those.
+    pub calls: f64,
+    /// What part of the free rollouts chose each mode.
+    pub modes: [f64; 3],
+    /// Mean size of the modes' advantages, over free rollouts.
+    pub advantage_mode: f64,
+    /// Mean size of the others.
+    pub advantage_inner: f64,
+    /// Mean distance from the reference.
+    pub kl: f64,
+    /// The term that keeps modes alive, times its weight.
+    pub support: f64,
+    /// How long the gradient was.
+    pub gradient: f64,
+    /// Rollouts by the rule that they broke, and those that never ended.
+    pub violations: BTreeMap<String, u64>,
+    /// Rollouts.
+    pub rollouts: u64,
+}
+
+/// A training under way.
+pub struct Trainer<'a> {
+    environment: &'a dyn Environment,
+    settings: TrainSettings,
+    device: Device,
+    variables: BTreeMap<String, Var>,
+    optimiser: AdamW,
+    reference: Weights,
+    done: u64,
+    costs: Vec<f64>,
+    cost_reference_usd: Option<f64>,
+}
+
+/// A query's rollouts.
+struct Group {
+    alpha: f64,
+    forced: bool,
+    rollouts: Vec<Rollout>,
+}
+
+/// What is kept beside the tensors.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    settings: TrainSettings,
+    done: u64,
+    updates: u64,
+    costs: Vec<f64>,
+    cost_reference_usd: Option<f64>,
+}
+
+impl<'a> Trainer<'a> {
+    /// Begins.
+    pub fn new(environment: &'a dyn Environment, settings: TrainSettings, device: Device) -> Result<Self, TrainError> {
+        if environment.queries().is_empty() {
+            return Err(TrainError::NoQueries);
+        }
+        let first = Weights::first(settings.shape, settings.seed);
+        let variables = variables(&first, DType::F32, &device)?;
+        let optimiser = AdamW::new(&variables, settings.warm_up_rate, 0.0, 1.0)?;
+        let (done, costs, cost_reference_usd) = (0, vec![], None);
+        Ok(Self {
+            environment,
+            settings,
+            device,
+            variables,
+            optimiser,
+            reference: first,
+            done,
+            costs,
+            cost_reference_usd,
+        })
+    }
+
+    /// Steps that are done.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// All steps.
+    pub fn steps(&self) -> u64 {
+        self.settings.warm_up + self.settings.steps
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &TrainSettings {
+        &self.settings
+    }
+
+    /// Dollars at which a trajectory's cost halves its reward: the 95th percentile of the cold start's trajectories.
+    pub fn cost_reference_usd(&self) -> f64 {
+        self.cost_reference_usd.unwrap_or_else(|| quantile(&self.costs))
+    }
+
+    /// The network's numbers, as they are now.
+    pub fn weights(&self) -> Result<Weights, TrainError> {
+        Ok(weights_of(self.settings.shape, &self.variables)?)
+    }
+
+    /// One step more.
+    pub fn step(&mut self) -> Result<StepReport, TrainError> {
+        let report = if self.done < self.settings.warm_up {
+            self.learn_rules()
+        } else {
+            self.learn(self.done - self.settings.warm_up)
+        };
+        self.done += 1;
+        if self.done == self.settings.warm_up {
+            self.reference = self.weights()?;
+            self.optimiser = AdamW::new(&self.variables, self.settings.rate, 0.0, 1.0)?;
+        }
+        report
+    }
+
+    fn rng(&self, what: &[u8], numbers: &[u64]) -> rand_chacha::ChaCha8Rng {
+        let bytes: Vec<u8> =
+            std::iter::once(&self.settings.seed).chain(numbers).flat_map(|n| n.to_le_bytes()).collect();
+        stream(&[what, &bytes])
+    }
+
+    /// The queries of a step: all are had before one comes again.
+    fn queries(&self, step: u64) -> Vec<usize> {
+        let (all, n) = (self.environment.queries().len(), self.settings.queries as u64);
+        let order = |epoch: u64| {
+            let mut order: Vec<usize> = (0..all).collect();
+            order.shuffle(&mut self.rng(b"order", &[epoch]));
+            order
+        };
+        let (mut known, mut picked) = ((u64::MAX, vec![]), Vec::new());
+        for place in step * n..(step + 1) * n {
+            let epoch = place / all as u64;
+            if known.0 != epoch {
+                known = (epoch, order(epoch));
+            }
+            picked.push(known.1[(place % all as u64) as usize]);
+        }
+        picked
+    }
+
+    /// What a query looks like in a step: its alpha, its workers' order, its prefix.
+    fn look(&self, step: u64, query: usize) -> (f64, Vec<usize>, Prefix) {
+        use rand::Rng;
+        let mut rng = self.rng(b"look", &[step, query as u64]);
+        let [low, high] = self.settings.alpha;
+        let alpha = low + (high - low) * rng.random::<f64>();
+        let order = shuffled(self.environment.queries()[query].workers.len(), &mut rng);
+        let prefix = prefix(&self.environment.queries()[query], alpha, &order);
+        (alpha, order, prefix)
+    }
+
+    fn learn_rules(&mut self) -> Result<StepReport, TrainError> {
+        let network = Frozen::new(self.weights()?);
+        let step = self.done;
+        let write = |(place, query): (usize, usize)| {
+            let (_, order, prefix) = self.look(step, query);
+            let world = self.environment.world(query, step);
+            let mut rng = self.rng(b"rules", &[step, place as u64]);
+            let mut rules = warm_up::Rules { modes: self.settings.prior, rng: &mut rng, targets: vec![] };
+            let begun = network.begin(&prefix);
+            let rollout = roll(&network, &begun, &prefix, &order, &*world, None, &mut rules);
+            (rollout.sequence, rules.targets)
+        };
+        let queries: Vec<(usize, usize)> =
+            self.queries(step).into_iter().cycle().take(2 * self.settings.queries).enumerate().collect();
+        let written: Vec<(Sequence, Vec<_>)> = queries.into_par_iter().map(write).collect();
+        let sequences: Vec<&Sequence> = written.iter().map(|(sequence, _)| sequence).collect();
+        let targets: Vec<_> = written.iter().flat_map(|(_, targets)| targets.clone()).collect();
+        let said = Network::learning(self.settings.shape, &self.variables).read(&sequences)?;
+        let workers = sequences.iter().map(|sequence| sequence.prefix.workers.len()).max().unwrap_or_default();
+        let loss = warm_up::loss(&said, &targets, workers)?;
+        let mut gradients = BTreeMap::new();
+        gather(&mut gradients, &self.variables, &loss.backward()?)?;
+        let gradient = self.optimiser.step(&self.variables, &gradients)?;
+        Ok(StepReport { step, warm_up: true, loss: number(&loss)?, gradient, rho: 1.0, ..StepReport::default() })
+    }
+
+    fn learn(&mut self, step: u64) -> Result<StepReport, TrainError> {
+        let groups = self.groups(step)?;
+        let cold = self.settings.schedule.is_cold(step);
+        if cold {
+            let answered = groups.iter().flat_map(|group| &group.rollouts).filter_map(cost);
+            self.costs.extend(answered);
+        } else if self.cost_reference_usd.is_none() {
+            self.cost_reference_usd = Some(quantile(&self.costs));
+        }
+        let mut report = StepReport { step: self.done, rho: self.settings.schedule.rho(step), ..StepReport::default() };
+        let (mut rows, mut weights) = (Vec::new(), Vec::new());
+        let mut told = Told::default();
+        for group in &groups {
+            let alpha = if cold { 0.0 } else { group.alpha };
+            let graded: Vec<Graded> = group.rollouts.iter().map(|rollout| self.graded(rollout)).collect();
+            let settings = AdvantageSettings { alpha, plain: group.forced || !self.settings.comet };
+            let found = advantages(&graded, settings);
+            told.add(group, &graded, &found, alpha);
+            for (rollout, advantage) in group.rollouts.iter().zip(found) {
+                rows.push(rollout);
+                weights.push(advantage);
+            }
+        }
+        told.tell(&mut report);
+        let mut gradients = BTreeMap::new();
+        self.descend(&rows, &weights, &mut gradients, &mut report)?;
+        self.keep_modes_alive(step, &mut gradients, &mut report)?;
+        report.gradient = self.optimiser.step(&self.variables, &gradients)?;
+        Ok(report)
+    }
+
+    /// Every query's rollouts, written side by side.
+    fn groups(&self, step: u64) -> Result<Vec<Group>, TrainError> {
+        let network = Frozen::new(self.weights()?);
+        let write = |query: usize| {
+            let (alpha, order, prefix) = self.look(self.done, query);
+            let world: Box<dyn World + '_> = self.environment.world(query, self.settings.seed ^ self.done);
+            let forced = self.settings.schedule.forced(step, self.settings.seed, &self.environment.queries()[query].id);
+            let begun = network.begin(&prefix);
+            let rollout = |number: usize| {
+                let mut writer = Free::new(&network, self.rng(b"rollout", &[self.done, query as u64, number as u64]));
+                roll(&network, &begun, &prefix, &order, &*world, forced, &mut writer)
+            };
+            Group { alpha, forced: forced.is_some(), rollouts: (0..self.settings.rollouts).map(rollout).collect() }
+        };
+        Ok(self.queries(self.done).into_par_iter().map(write).collect())
+    }
+
+    fn graded(&self, rollout: &Rollout) -> Graded {
+        let (task, efficiency) = match rollout.ended {
+            Ended::Answered(outcome) => {
+                let left = outcome.cost_usd.map(|cost| outcome.score / (1.0 + cost / self.cost_reference_usd()));
+                (Some(outcome.score), left)
+            }
+            Ended::Violated(_) | Ended::Unterminated => (Some(-1.0), Some(-1.0)),
+            Ended::Failed => (None, None),
+        };
+        Graded { mode: rollout.mode, task, efficiency }
+    }
+
+    /// The gradient of the loss, piece by piece.
+    fn descend(
+        &self,
+        rows: &[&Rollout],
+        weights: &[Option<Advantage>],
+        gradients: &mut BTreeMap<String, Tensor>,
+        report: &mut StepReport,
+    ) -> Result<(), TrainError> {
+        let kinds = |rollout: &Rollout, weight: &Option<Advantage>| -> Vec<Kind> {
+            if weight.is_some() { rollout.kinds.clone() } else { vec![Kind::Masked; rollout.kinds.len()] }
+        };
+        let all: Vec<Kind> = rows.iter().zip(weights).flat_map(|(rollout, weight)| kinds(rollout, weight)).collect();
+        let counts = Counts::of(&all);
+        let reference = Network::fixed(&self.reference, DType::F32, &self.device)?;
+        let network = Network::learning(self.settings.shape, &self.variables);
+        let settings = LossSettings { apart: self.settings.comet, ..self.settings.loss };
+        // Trajectories of a length together, so that little is padding.
+        let mut order: Vec<usize> = (0..rows.len()).filter(|row| !rows[*row].kinds.is_empty()).collect();
+        order.sort_by_key(|row| rows[*row].sequence.pieces.len());
+        for piece in order.chunks(PIECE) {
+            let sequences: Vec<&Sequence> = piece.iter().map(|row| &rows[*row].sequence).collect();
+            let kind: Vec<Kind> = piece.iter().flat_map(|row| kinds(rows[*row], &weights[*row])).collect();
+            let advantage: Vec<f64> = piece
+                .iter()
+                .flat_map(|row| {
+                    let weight = weights[*row].unwrap_or_default();
+                    rows[*row]
+                        .kinds
+                        .iter()
+                        .map(move |kind| if *kind == Kind::Mode { weight.mode } else { weight.inner })
+                })
+                .collect();
+            // Without COMET a mode token weighs what all others do.
+            let advantage = if self.settings.comet { advantage } else { plain(piece, rows, weights) };
+            let said = network.read(&sequences)?;
+            let log_ref = reference.read(&sequences)?.log_pi.detach();
+            let log_old = said.log_pi.detach();
+            let batch = Batch {
+                log_pi: &said.log_pi,
+                log_old: &log_old,
+                log_ref: &log_ref,
+                advantage: &advantage,
+                kind: &kind,
+            };
+            let part = loss(&batch, counts, &settings)?;
+            report.loss += number(&part.total)?;
+            report.kl += part.kl;
+            gather(gradients, &self.variables, &part.total.backward()?)?;
+        }
+        Ok(())
+    }
+
+    fn keep_modes_alive(
+        &self,
+        step: u64,
+        gradients: &mut BTreeMap<String, Tensor>,
+        report: &mut StepReport,
+    ) -> Result<(), TrainError> {
+        let lambda = self.settings.schedule.lambda(step);
+        if lambda <= 0.0 {
+            return Ok(());
+        }
+        let start = |query: usize| {
+            let (_, _, prefix) = self.look(self.done, query);
+            let choice = super::network::Choice { at: 0, token: crate::grammar::Token::Mode(Mode::Single), nodes: 0 };
+            Sequence { prefix, pieces: vec![Piece::Start], choices: vec![choice] }
+        };
+        let starts: Vec<Sequence> = self.queries(self.done).into_iter().map(start).collect();
+        let said = Network::learning(self.settings.shape, &self.variables).read(&starts.iter().collect::<Vec<_>>())?;
+        let term = (support(&said.log_modes, self.settings.loss.floor)? * lambda)?;
+        report.support = number(&term)?;
+        Ok(gather(gradients, &self.variables, &term.backward()?)?)
+    }
+
+    /// Keeps all that is needed to go on.
+    pub fn save(&self, path: &Path) -> Result<(), TrainError> {
+        let wrong = |reason: String| TrainError::File { path: path.display().to_string(), reason };
+        let kept = Kept {
+            settings: self.settings.clone(),
+            done: self.done,
+            updates: self.optimiser.updates,
+            costs: self.costs.clone(),
+            cost_reference_usd: self.cost_reference_usd,
+        };
+        let mut numbers = Numbers::new();
+        let mut keep = |part: &str, name: &str, tensor: &Tensor| -> Result<(), TrainError> {
+            let read = tensor.to_device(&Device::Cpu)?.flatten_all()?.to_vec1()?;
+            numbers.insert(format!("{part}.{name}"), (tensor.dims().to_vec(), read));
+            Ok(())
+        };
+        for (name, variable) in &self.variables {
+            keep("now", name, variable)?;
+        }
+        for (name, [first, second]) in &self.optimiser.moments {
+            keep("first", name, first)?;
+            keep("second", name, second)?;
+        }
+        for (name, shape) in self.settings.shape.names() {
+            let read = self.reference.get(&name).to_vec();
+            numbers.insert(format!("reference.{name}"), (shape.to_vec(), read));
+        }
+        let text = serde_json::to_string(&kept).map_err(|error| wrong(error.to_string()))?;
+        let bytes = pack(TRAINING, &text, &numbers).map_err(wrong)?;
+        // Whole or not at all.
+        let beside = path.with_extension("part");
+        fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path)).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Goes on where a training was left.
+    pub fn resume(
+        environment: &'a dyn Environment,
+        settings: TrainSettings,
+        device: Device,
+        path: &Path,
+    ) -> Result<Self, TrainError> {
+        let shown = path.display().to_string();
+        let wrong = |reason: String| TrainError::File { path: shown.clone(), reason };
+        let bytes = fs::read(path).map_err(|error| wrong(error.to_string()))?;
+        let (text, mut found) = unpack(TRAINING, &bytes).map_err(wrong)?;
+        let kept: Kept = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        if let Some(what) = difference(&kept.settings, &settings) {
+            return Err(TrainError::OtherSettings { path: shown, what });
+        }
+        let mut trainer = Self::new(environment, settings, device)?;
+        let device = trainer.device.clone();
+        let mut read = |name: &str| -> Result<Tensor, TrainError> {
+            let (shape, numbers) = found.remove(name).ok_or_else(|| wrong(format!("{name} is missing")))?;
+            Ok(Tensor::from_vec(numbers, shape, &device)?)
+        };
+        let mut numbers = BTreeMap::new();
+        for (name, variable) in &trainer.variables {
+            variable.set(&read(&format!("now.{name}"))?)?;
+            numbers.insert(name.clone(), read(&format!("reference.{name}"))?.flatten_all()?.to_vec1()?);
+        }
+        let rate =
+            if kept.done < trainer.settings.warm_up { trainer.settings.warm_up_rate } else { trainer.settings.rate };
+        let mut optimiser = AdamW::new(&trainer.variables, rate, 0.0, 1.0)?;
+        for (name, moments) in &mut optimiser.moments {
+            *moments = [read(&format!("first.{name}"))?, read(&format!("second.{name}"))?];
+        }
+        optimiser.updates = kept.updates;
+        trainer.optimiser = optimiser;
+        trainer.reference = Weights { shape: trainer.settings.shape, numbers };
+        (trainer.done, trainer.costs, trainer.cost_reference_usd) = (kept.done, kept.costs, kept.cost_reference_usd);
+        Ok(trainer)
+    }
+}
+
+/// The first setting that differs, but for the number of steps: a training may go on for longer.
+fn difference(kept: &TrainSettings, asked: &TrainSettings) -> Option<String> {
+    let json = |settings: &TrainSettings| {
+        serde_json::to_value(TrainSettings { steps: 0, ..settings.clone() }).unwrap_or_default()
+    };
+    let (kept, asked) = (json(kept), json(asked));
+    let differs = kept.as_object()?.iter().find(|(key, value)| asked.get(key.as_str()) != Some(value))?;
+    Some(format!("{} is {} there and {} here", differs.0, differs.1, asked[differs.0.as_str()]))
+}
+
+/// Weights of all tokens where modes are not told apart.
+fn plain(piece: &[usize], rows: &[&Rollout], weights: &[Option<Advantage>]) -> Vec<f64> {
+    let of = |row: &usize| {
+        let weight = weights[*row].unwrap_or_default();
+        std::iter::repeat_n(weight.mode + weight.inner, rows[*row].kinds.len())
+    };
+    piece.iter().flat_map(of).collect()
+}
+
+fn cost(rollout: &Rollout) -> Option<f64> {
+    match rollout.ended {
+        Ended::Answered(outcome) => outcome.cost_usd,
+        Ended::Violated(_) | Ended::Unterminated | Ended::Failed => None,
+    }
+}
+
+/// The reference cost of so many; 1 where none is above 0.
+fn quantile(costs: &[f64]) -> f64 {
+    let mut costs: Vec<f64> = costs.iter().copied().filter(|cost| *cost > 0.0).collect();
+    costs.sort_by(f64::total_cmp);
+    let place = (COST_QUANTILE * costs.len() as f64) as usize;
+    costs.get(place.min(costs.len().saturating_sub(1))).copied().unwrap_or(1.0)
+}
+
+/// Sums of a step.
+#[derive(Default)]
+struct Told {
+    rollouts: u64,
+    counted: f64,
+    reward: f64,
+    answered: f64,
+    score: f64,
+    cost_usd: f64,
+    calls: f64,
+    free: f64,
+    modes: [f64; 3],
+    of_mode: f64,
+    of_inner: f64,
+    violations: BTreeMap<String, u64>,
+}
+
+impl Told {
+    fn add(&mut self, group: &Group, graded: &[Graded], found: &[Option<Advantage>], alpha: f64) {
+        for ((rollout, graded), found) in group.rollouts.iter().zip(graded).zip(found) {
+            self.rollouts += 1;
+            let broke = match rollout.ended {
+                Ended::Answered(outcome) => {
+                    self.answered += 1.0;
+                    self.score += outcome.score;
+                    self.cost_usd += outcome.cost_usd.unwrap_or_default();
+                    self.calls += rollout.made.len() as f64;
+                    None
+                }
+                Ended::Violated(violation) => Some(violation.code()),
+                Ended::Unterminated => Some("unterminated"),
+                Ended::Failed => None,
+            };
+            if let Some(code) = broke {
+                *self.violations.entry(code.to_owned()).or_default() += 1;
+            }
+            if let Some(task) = graded.task {
+                self.counted += 1.0;
+                self.reward += (1.0 - alpha) * task + alpha * graded.efficiency.unwrap_or(task);
+            }
+            if let (false, Some(mode)) = (group.forced, rollout.mode) {
+                self.free += 1.0;
+                self.modes[crate::action::policy::mode_router::mode_place(mode)] += 1.0;
+                self.of_mode += found.map_or(0.0, |found| found.mode.abs());
+            }
+            self.of_inner += found.map_or(0.0, |found| found.inner.abs());
+        }
+    }
+
+    fn tell(self, report: &mut StepReport) {
+        report.rollouts = self.rollouts;
+        report.reward = self.reward / self.counted.max(1.0);
+        report.score = self.score / self.answered.max(1.0);
+        report.cost_usd = self.cost_usd / self.answered.max(1.0);
+        report.calls = self.calls / self.answered.max(1.0);
+        report.modes = self.modes.map(|n| n / self.free.max(1.0));
+        report.advantage_mode = self.of_mode / self.free.max(1.0);
+        report.advantage_inner = self.of_inner / (self.rollouts as f64).max(1.0);
+        report.violations = self.violations;
+    }
+}

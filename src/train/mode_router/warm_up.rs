@@ -1,0 +1,80 @@
+//! Learning the rules before learning what pays: a network with its first numbers would never write a whole trajectory of a team, and what
+//! never happens is never rewarded.
+//!
+//! Trajectories are drawn under the grammar's mask, evenly among the kinds of token that may come next and then among those of a kind, and the network
+//! learns that distribution (soft targets, so that each step teaches all that is not allowed). It is part of the cold start; what comes out of it is what the policy is kept near.
+
+use candle_core::{Result, Tensor};
+use rand::seq::IndexedRandom;
+use rand_chacha::ChaCha8Rng;
+
+use super::{network::Said, rollout::Writer};
+use crate::{
+    action::policy::mode_router::{Reading, logit_place, logits},
+    grammar::{Token, Writing},
+    round::Mode,
+};
+
+/// What the rules alone would do.
+pub struct Rules<'a> {
+    /// How often each mode is declared; they sum to 1.
+    pub modes: [f64; 3],
+    /// Random numbers.
+    pub rng: &'a mut ChaCha8Rng,
+    /// The distribution at every choice, as it was drawn from.
+    pub targets: Vec<Vec<(Token, f64)>>,
+}
+
+impl Rules<'_> {
+    fn distribution(&self, writing: &Writing) -> Vec<(Token, f64)> {
+        let allowed = writing.allowed();
+        let kind = |token: &Token| match token {
+            Token::Mode(_) => 0,
+            Token::Call(_) => 1,
+            Token::Role(_) => 2,
+            Token::Ref(_) => 3,
+            Token::EndLayer => 4,
+            Token::Answer(_) => 5,
+        };
+        let kinds: std::collections::BTreeSet<u8> = allowed.iter().map(kind).collect();
+        let of = |token: Token| match token {
+            Token::Mode(Mode::Single) => self.modes[0],
+            Token::Mode(Mode::Multi) => self.modes[1],
+            Token::Mode(Mode::Agentic) => self.modes[2],
+            Token::Call(_) | Token::Role(_) | Token::Ref(_) | Token::EndLayer | Token::Answer(_) => {
+                let same = allowed.iter().filter(|other| kind(other) == kind(&token)).count();
+                1.0 / (kinds.len() * same) as f64
+            }
+        };
+        allowed.iter().map(|token| (*token, of(*token))).collect()
+    }
+}
+
+impl Writer for Rules<'_> {
+    fn write(&mut self, _reading: &Reading, writing: &Writing) -> Option<Token> {
+        let distribution = self.distribution(writing);
+        // Every mode's rules are practised alike, however seldom it is to be declared.
+        let drawn = match distribution.first() {
+            Some((Token::Mode(_), _)) => distribution.choose(self.rng),
+            Some(_) => distribution.choose_weighted(self.rng, |(_, p)| *p).ok(),
+            None => None,
+        };
+        let token = drawn.map(|(token, _)| *token)?;
+        self.targets.push(distribution);
+        Some(token)
+    }
+}
+
+/// Cross-entropy of what a network says with what the rules would do, over all choices.
+pub fn loss(said: &Said, targets: &[Vec<(Token, f64)>], workers: usize) -> Result<Tensor> {
+    let width = logits(workers);
+    let mut wanted = vec![0.0_f32; targets.len() * width];
+    for (row, target) in targets.iter().enumerate() {
+        for (token, p) in target {
+            wanted[row * width + logit_place(*token, workers)] = *p as f32;
+        }
+    }
+    let device = said.log_tokens.device();
+    let wanted = Tensor::from_vec(wanted, (targets.len(), width), device)?.to_dtype(said.log_tokens.dtype())?;
+    (wanted * &said.log_tokens)?.sum_all()?.neg()? / targets.len().max(1) as f64
+}
