@@ -16,9 +16,13 @@ const SCORE_ONLY: RewardWeights = RewardWeights { e1: 1.0, e2: 0.0 };
 
 /// Every registered policy that learns while it runs.
 fn learners() -> impl Iterator<Item = &'static str> {
-    NAMES
-        .into_iter()
-        .filter(|name| *name != "uniform" && *name != "fixed:ARM" && *name != "llm" && !name.ends_with("classifier"))
+    NAMES.into_iter().filter(|name| {
+        *name != "uniform"
+            && *name != "fixed:ARM"
+            && *name != "llm"
+            && *name != "mode_router"
+            && !name.ends_with("classifier")
+    })
 }
 
 fn policy(name: &str) -> Box<dyn Policy> {
