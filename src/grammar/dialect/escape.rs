@@ -47,8 +47,7 @@ pub fn escape(text: &str) -> String {
 pub fn unescape(text: &str) -> String {
     let mut unescaped = String::with_capacity(text.len());
     let mut from = 0;
-    for (bracket, backslashes) in brackets(text).filter(|(_, backslashes)| *backslashes > 0) {
-        debug_assert!(backslashes > 0 && text[bracket..].starts_with('\\'));
+    for (bracket, _) in brackets(text).filter(|(_, backslashes)| *backslashes > 0) {
         unescaped.push_str(&text[from..bracket]);
         from = bracket + 1;
     }

@@ -33,7 +33,7 @@ impl Tongue {
                 };
                 let offered = offers.iter().enumerate().map(name).collect();
                 let absent = |arm: &ArmId| !offers.iter().any(|offer| offer.arm == *arm);
-                let others = settings.names.iter().filter(|(arm, _)| absent(*arm)).map(|(_, name)| name.clone());
+                let others = settings.names.iter().filter(|(arm, _)| absent(arm)).map(|(_, name)| name.clone());
                 Names::new(offered, others.collect()).map(Self::RouterR1)
             }
         }
