@@ -1,6 +1,10 @@
 //! The trainer: one step after another, kept in a file now and then.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+};
 
 use candle_core::{DType, Device, Tensor, Var};
 use rand::seq::SliceRandom;
@@ -8,7 +12,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    advantage::{Advantage, AdvantageSettings, Graded, advantages},
+    advantage::{AdvantageSettings, Advantage, Graded, advantages},
     environment::{Environment, World},
     loss::{Batch, Counts, Kind, LossSettings, loss, number, support},
     network::{Network, Sequence, variables, weights_of},
@@ -96,9 +100,7 @@ pub enum TrainError {
         reason: String,
     },
     /// It belongs to another training.
-    #[error(
-        "{path} is of a training with other settings ({what}): go on with the same, or begin another run in another folder"
-    )]
+    #[error("{path} is of a training with other settings ({what}): go on with the same, or begin another run in another folder")]
     OtherSettings {
         /// The file.
         path: String,
@@ -187,17 +189,7 @@ impl<'a> Trainer<'a> {
         let variables = variables(&first, DType::F32, &device)?;
         let optimiser = AdamW::new(&variables, settings.warm_up_rate, 0.0, 1.0)?;
         let (done, costs, cost_reference_usd) = (0, vec![], None);
-        Ok(Self {
-            environment,
-            settings,
-            device,
-            variables,
-            optimiser,
-            reference: first,
-            done,
-            costs,
-            cost_reference_usd,
-        })
+        Ok(Self { environment, settings, device, variables, optimiser, reference: first, done, costs, cost_reference_usd })
     }
 
     /// Steps that are done.
@@ -227,11 +219,8 @@ impl<'a> Trainer<'a> {
 
     /// One step more.
     pub fn step(&mut self) -> Result<StepReport, TrainError> {
-        let report = if self.done < self.settings.warm_up {
-            self.learn_rules()
-        } else {
-            self.learn(self.done - self.settings.warm_up)
-        };
+        let report =
+            if self.done < self.settings.warm_up { self.learn_rules() } else { self.learn(self.done - self.settings.warm_up) };
         self.done += 1;
         if self.done == self.settings.warm_up {
             self.reference = self.weights()?;
@@ -241,8 +230,7 @@ impl<'a> Trainer<'a> {
     }
 
     fn rng(&self, what: &[u8], numbers: &[u64]) -> rand_chacha::ChaCha8Rng {
-        let bytes: Vec<u8> =
-            std::iter::once(&self.settings.seed).chain(numbers).flat_map(|n| n.to_le_bytes()).collect();
+        let bytes: Vec<u8> = std::iter::once(&self.settings.seed).chain(numbers).flat_map(|n| n.to_le_bytes()).collect();
         stream(&[what, &bytes])
     }
 
@@ -288,8 +276,7 @@ impl<'a> Trainer<'a> {
             let rollout = roll(&network, &begun, &prefix, &order, &*world, None, &mut rules);
             (rollout.sequence, rules.targets)
         };
-        let queries: Vec<(usize, usize)> =
-            self.queries(step).into_iter().cycle().take(2 * self.settings.queries).enumerate().collect();
+        let queries: Vec<(usize, usize)> = self.queries(step).into_iter().cycle().take(2 * self.settings.queries).enumerate().collect();
         let written: Vec<(Sequence, Vec<_>)> = queries.into_par_iter().map(write).collect();
         let sequences: Vec<&Sequence> = written.iter().map(|(sequence, _)| sequence).collect();
         let targets: Vec<_> = written.iter().flat_map(|(_, targets)| targets.clone()).collect();
@@ -388,10 +375,7 @@ impl<'a> Trainer<'a> {
                 .iter()
                 .flat_map(|row| {
                     let weight = weights[*row].unwrap_or_default();
-                    rows[*row]
-                        .kinds
-                        .iter()
-                        .map(move |kind| if *kind == Kind::Mode { weight.mode } else { weight.inner })
+                    rows[*row].kinds.iter().map(move |kind| if *kind == Kind::Mode { weight.mode } else { weight.inner })
                 })
                 .collect();
             // Without COMET a mode token weighs what all others do.
@@ -399,13 +383,7 @@ impl<'a> Trainer<'a> {
             let said = network.read(&sequences)?;
             let log_ref = reference.read(&sequences)?.log_pi.detach();
             let log_old = said.log_pi.detach();
-            let batch = Batch {
-                log_pi: &said.log_pi,
-                log_old: &log_old,
-                log_ref: &log_ref,
-                advantage: &advantage,
-                kind: &kind,
-            };
+            let batch = Batch { log_pi: &said.log_pi, log_old: &log_old, log_ref: &log_ref, advantage: &advantage, kind: &kind };
             let part = loss(&batch, counts, &settings)?;
             report.loss += number(&part.total)?;
             report.kl += part.kl;
@@ -496,8 +474,7 @@ impl<'a> Trainer<'a> {
             variable.set(&read(&format!("now.{name}"))?)?;
             numbers.insert(name.clone(), read(&format!("reference.{name}"))?.flatten_all()?.to_vec1()?);
         }
-        let rate =
-            if kept.done < trainer.settings.warm_up { trainer.settings.warm_up_rate } else { trainer.settings.rate };
+        let rate = if kept.done < trainer.settings.warm_up { trainer.settings.warm_up_rate } else { trainer.settings.rate };
         let mut optimiser = AdamW::new(&trainer.variables, rate, 0.0, 1.0)?;
         for (name, moments) in &mut optimiser.moments {
             *moments = [read(&format!("first.{name}"))?, read(&format!("second.{name}"))?];
@@ -512,9 +489,7 @@ impl<'a> Trainer<'a> {
 
 /// The first setting that differs, but for the number of steps: a training may go on for longer.
 fn difference(kept: &TrainSettings, asked: &TrainSettings) -> Option<String> {
-    let json = |settings: &TrainSettings| {
-        serde_json::to_value(TrainSettings { steps: 0, ..settings.clone() }).unwrap_or_default()
-    };
+    let json = |settings: &TrainSettings| serde_json::to_value(TrainSettings { steps: 0, ..settings.clone() }).unwrap_or_default();
     let (kept, asked) = (json(kept), json(asked));
     let differs = kept.as_object()?.iter().find(|(key, value)| asked.get(key.as_str()) != Some(value))?;
     Some(format!("{} is {} there and {} here", differs.0, differs.1, asked[differs.0.as_str()]))
