@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     replay::replay,
-    served::{Served, ndjson, sum},
+    served::{Served, ndjson, output, pointsman, sum},
 };
 
 /// One arm that thinks anew when it is asked again, and one that does not.
@@ -201,4 +201,111 @@ async fn what_calls_wrote_is_kept_as_little_as_answers_are() {
         "{calls:?}"
     );
     assert!(calls.iter().any(|call| call["score"].is_number()), "numbers are kept always");
+}
+
+#[tokio::test]
+async fn the_trained_policy_votes_and_writes_the_turns() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = MODES.replacen("enabled =", "driver = \"mode_router\"\nenabled =", 1);
+    let config = format!("[policy]\nname = \"mode_router\"\n{config}");
+    let served = Served::in_folder(&config, folder.path());
+    let task = |n: u64| {
+        let mut task = sum(n, 3);
+        task["alpha"] = json!(0.9);
+        task["constraints"] = json!({"modes": ["multi", "agentic"]});
+        task
+    };
+    let answers = served.stream("", ndjson((0..40).map(task))).await;
+    served.learnt(40).await;
+    for answer in &answers {
+        assert_eq!(answer["status"], "done", "{answer}");
+        let (_, seen) = served.get(&format!("/v1/decisions/{}", answer["decision_id"].as_str().unwrap())).await;
+        assert!(seen["decision"]["policy"]["name"].as_str().unwrap().contains("mode_router"));
+        let trajectory = &seen["outcome"]["trajectory"];
+        assert_eq!(
+            (&trajectory["driver"], &trajectory["alpha"]),
+            (&json!("mode_router"), &json!(0.5)),
+            "alpha is brought into range"
+        );
+        assert_eq!(trajectory["model"].as_str().unwrap().len(), 12);
+        assert_eq!(trajectory["offered"][0], answer["arm"], "the drawn worker makes the first call");
+        assert_eq!(seen["outcome"]["calls"][0]["arm"], answer["arm"]);
+        let turns = trajectory["turns"].as_array().unwrap();
+        assert!(turns.iter().all(|turn| turn["violation"].is_null()), "under the mask no rule is broken: {turns:?}");
+        assert!(turns.iter().all(|turn| (0.0..=1.0).contains(&turn["probability"].as_f64().unwrap())));
+        assert!(turns.last().unwrap()["calls"].is_null(), "the answer is the last turn: {turns:?}");
+    }
+    served.kill();
+    let (status, stdout, stderr, found) = replay(folder.path(), &[]);
+    assert!(status.success() && found["again"] == found["decisions"], "{stdout}{stderr}");
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_used_is_refused_at_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pointsman.toml");
+    std::fs::write(folder.path().join("m.safetensors"), b"nothing of the kind").unwrap();
+    let config = MODES.replacen("enabled =", "driver = \"mode_router\"\nmodel = \"m.safetensors\"\nenabled =", 1);
+    std::fs::write(&file, config).unwrap();
+    let (status, _, stderr) = output(pointsman().arg("check-config").arg(&file));
+    assert_eq!(status.code(), Some(64));
+    assert!(stderr.contains("modes.model") && stderr.contains("pointsman train mode-router"), "{stderr}");
+}
+
+/// A dataset of three tasks and as many models as results.
+fn dataset(folder: &std::path::Path, models: &[&str], cost: f64) {
+    let tasks: Vec<String> = (0..30)
+        .map(|n| {
+            let split = if n < 24 { "train" } else { "test" };
+            json!({"task_id": format!("t{n}"), "split": split, "dimension": "math", "source": "s", "prompt": format!("What is {n} + 1?")}).to_string()
+        })
+        .collect();
+    std::fs::write(folder.join("tasks.jsonl"), tasks.join("\n")).unwrap();
+    let rows = (0..30)
+        .flat_map(|n| models.iter().enumerate().map(move |(m, model)| format!("t{n},{model},{},{cost}", (n + m) % 2)));
+    std::fs::write(
+        folder.join("results.csv"),
+        format!("task_id,model,score,cost_usd\n{}\n", rows.collect::<Vec<_>>().join("\n")),
+    )
+    .unwrap();
+}
+
+#[test]
+fn training_refuses_what_nothing_can_be_learnt_from_and_goes_on_where_it_was_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let train = |data: &std::path::Path, more: &[&str]| {
+        let mut command = pointsman();
+        command.args(["train", "mode-router", "--shape", "16x1x2", "--steps", "2", "--dataset"]).arg(data);
+        command.arg("--run").arg(folder.path().join("run")).arg("--out").arg(folder.path().join("out.safetensors"));
+        output(command.args(more))
+    };
+    let make = |name: &str, models: &[&str], cost: f64| {
+        let data = folder.path().join(name);
+        std::fs::create_dir(&data).unwrap();
+        dataset(&data, models, cost);
+        data
+    };
+    let (one, free, good) =
+        (make("one", &["a"], 0.1), make("free", &["a", "b"], 0.0), make("good", &["a", "b", "c"], 0.001));
+    let (status, _, stderr) = train(&one, &[]);
+    assert!(!status.success() && stderr.contains("at least two"), "{stderr}");
+    let (status, _, stderr) = train(&free, &["--force"]);
+    assert!(!status.success() && stderr.contains("--alpha-range 0,0"), "{stderr}");
+    let (status, _, stderr) = train(&good, &["--alpha-range", "0.5,0.1"]);
+    assert!(!status.success() && stderr.contains("the lower one first"), "{stderr}");
+    let (status, _, stderr) = train(&good, &["--device", "tpu"]);
+    assert!(!status.success() && stderr.contains("give cpu or cuda:N"), "{stderr}");
+    let (status, stdout, stderr) = train(&good, &[]);
+    assert!(status.success() && stdout.contains("Over the best fixed mode"), "{stdout}{stderr}");
+    let steps =
+        |folder: &std::path::Path| std::fs::read_to_string(folder.join("run/steps.jsonl")).unwrap().lines().count();
+    let first = steps(folder.path());
+    let (status, _, stderr) = train(&good, &[]);
+    assert!(!status.success() && stderr.contains("--resume") && stderr.contains("--force"), "{stderr}");
+    let (status, _, stderr) = train(&good, &["--resume", "--seed", "7"]);
+    assert!(!status.success() && stderr.contains("seed"), "{stderr}");
+    let (status, _, stderr) = train(&good, &["--resume", "--steps", "4"]);
+    assert!(status.success(), "{stderr}");
+    assert_eq!(steps(folder.path()), first + 2);
+    assert!(std::fs::read_to_string(folder.path().join("run/plots.html")).unwrap().contains("<figure>"));
 }

@@ -38,7 +38,8 @@ impl Habits {
     /// Writes what is known of an arm into its features; 0 where nothing is.
     pub fn tell(&self, arm: &ArmId, features: &mut ArmFeatures) {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let [tokens, latency, cost] = known.get(arm).copied().unwrap_or_default().map(|mean| mean.map_or(0.0, f64::exp) as f32);
+        let [tokens, latency, cost] =
+            known.get(arm).copied().unwrap_or_default().map(|mean| mean.map_or(0.0, f64::exp) as f32);
         (features.output_tokens, features.latency_ms, features.cost_usd) = (tokens, latency, cost);
     }
 }

@@ -62,8 +62,8 @@ use running::Running;
 use state::{Shown, locked};
 
 use crate::{
-    action::policy::mode_router::ModeRouter,
     access::{Hold, Keys, Scope, Tenants},
+    action::policy::mode_router::ModeRouter,
     arms::{Catalogue, Habits, Health},
     context::embedding::EmbeddingPool,
     feedback::verifier::Registry,

@@ -10,7 +10,10 @@ use async_trait::async_trait;
 use super::{Router, RouterError, audit::RunBy};
 use crate::{
     action::{
-        policy::{Standings, mode_router::{Checkpoint, ModeRouter}},
+        policy::{
+            Standings,
+            mode_router::{Checkpoint, ModeRouter},
+        },
         sample::{Stream, stream},
     },
     arms::{
@@ -195,7 +198,8 @@ impl Router {
         }
         for candidate in candidates {
             let single = (Mode::Single, candidate.arm.clone());
-            candidate.features.everywhere_mean = standings.total(&single).shrunk_mean(UNKNOWN_MEAN, UNKNOWN_MASS) as f32;
+            candidate.features.everywhere_mean =
+                standings.total(&single).shrunk_mean(UNKNOWN_MEAN, UNKNOWN_MASS) as f32;
             self.habits.tell(&candidate.arm, &mut candidate.features);
         }
     }

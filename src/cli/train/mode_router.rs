@@ -22,7 +22,12 @@ use pointsman::{
 };
 use serde::Serialize;
 
-use crate::cli::{dataset::ReadArguments, embedded::{Embedded, embedded}, folders::Folders, progress};
+use crate::cli::{
+    dataset::ReadArguments,
+    embedded::{Embedded, embedded},
+    folders::Folders,
+    progress,
+};
 
 /// Steps between two checkpoints.
 const KEEP_EVERY: u64 = 20;
@@ -120,8 +125,10 @@ fn device(name: &str) -> Result<Device> {
     match name.split_once(':') {
         None if name == "cpu" => Ok(Device::Cpu),
         Some(("cuda", number)) => {
-            let number = number.parse().with_context(|| format!("{name:?} must be cuda:N, N the number of the device"))?;
-            Device::new_cuda(number).with_context(|| format!("{name} cannot be used: build with `--features cuda` where CUDA is installed"))
+            let number =
+                number.parse().with_context(|| format!("{name:?} must be cuda:N, N the number of the device"))?;
+            Device::new_cuda(number)
+                .with_context(|| format!("{name} cannot be used: build with `--features cuda` where CUDA is installed"))
         }
         None | Some(_) => bail!("{name:?} is no device: give cpu or cuda:N"),
     }
@@ -131,13 +138,17 @@ fn device(name: &str) -> Result<Device> {
 fn begin(arguments: &ModeRouterArguments) -> Result<()> {
     let ModeRouterArguments { run, out, resume, force, .. } = arguments;
     super::writable(out)?;
-    fs::create_dir_all(run).with_context(|| format!("cannot make {}: give another folder with --run DIR", run.display()))?;
+    fs::create_dir_all(run)
+        .with_context(|| format!("cannot make {}: give another folder with --run DIR", run.display()))?;
     let there = run.join("training.safetensors").exists();
     if *resume && !there {
         bail!("{} holds no run to go on with: leave --resume out to begin one", run.display());
     }
     if there && !resume && !force {
-        bail!("{} holds a run: go on with --resume, begin anew with --force, or give another folder with --run DIR", run.display());
+        bail!(
+            "{} holds a run: go on with --resume, begin anew with --force, or give another folder with --run DIR",
+            run.display()
+        );
     }
     if !resume {
         fs::write(run.join("steps.jsonl"), "").with_context(|| format!("cannot write in {}", run.display()))?;
@@ -152,7 +163,10 @@ fn split(dataset: &Dataset, vectors: &Embedded, with_cost: bool) -> Result<Parts
     }
     let (own, tested) = (has("val"), has("test"));
     if !own {
-        eprintln!("{}: no split `val`; a seventh of `train`, by the hash of the task's id, is held out instead", dataset.name);
+        eprintln!(
+            "{}: no split `val`; a seventh of `train`, by the hash of the task's id, is held out instead",
+            dataset.name
+        );
     }
     let held_out = |id: &str| blake3::hash(id.as_bytes()).as_bytes()[0] < VALIDATION;
     let of = |wanted: &str| -> Vec<usize> {
@@ -166,7 +180,8 @@ fn split(dataset: &Dataset, vectors: &Embedded, with_cost: bool) -> Result<Parts
         (0..dataset.tasks.len()).filter(part).collect()
     };
     let known = of("train");
-    let matrix = |of: &[usize]| Matrix::new(dataset, &vectors.vectors, &known, of, VerifierSettings::default(), with_cost);
+    let matrix =
+        |of: &[usize]| Matrix::new(dataset, &vectors.vectors, &known, of, VerifierSettings::default(), with_cost);
     Ok(Parts {
         name: dataset.name.clone(),
         train: matrix(&known)?,
@@ -207,7 +222,11 @@ fn trained(arguments: &ModeRouterArguments, parts: Vec<Parts>, model: &str, devi
     let mut waiting = String::new();
     while trainer.done() < trainer.steps() {
         let report = trainer.step()?;
-        bar.set_message(if report.warm_up { "learning the rules".to_owned() } else { format!("reward {:.3}, calls {:.2}", report.reward, report.calls) });
+        bar.set_message(if report.warm_up {
+            "learning the rules".to_owned()
+        } else {
+            format!("reward {:.3}, calls {:.2}", report.reward, report.calls)
+        });
         bar.set_position(trainer.done());
         waiting.push_str(&format!("{}\n", serde_json::to_string(&report)?));
         // Steps are told once they are kept, so that a run that was broken off tells none twice.
@@ -222,7 +241,12 @@ fn trained(arguments: &ModeRouterArguments, parts: Vec<Parts>, model: &str, devi
     let weights = trainer.weights()?;
     let command = format!(
         "pointsman train mode-router --dataset {} --seed {} --steps {} --shape {} --alpha-range {},{}",
-        names.join(" "), settings.seed, settings.steps, settings.shape, settings.alpha[0], settings.alpha[1]
+        names.join(" "),
+        settings.seed,
+        settings.steps,
+        settings.shape,
+        settings.alpha[0],
+        settings.alpha[1]
     );
     let card = Card {
         cost_reference_usd: trainer.cost_reference_usd(),
@@ -232,7 +256,8 @@ fn trained(arguments: &ModeRouterArguments, parts: Vec<Parts>, model: &str, devi
         steps: trainer.done(),
         ..Card::new(settings.shape, model.into(), settings.alpha)
     };
-    fs::write(out, Checkpoint::to_bytes(&card, &weights)?).with_context(|| format!("cannot write {}", out.display()))?;
+    fs::write(out, Checkpoint::to_bytes(&card, &weights)?)
+        .with_context(|| format!("cannot write {}", out.display()))?;
     let steps = read_steps(&run.join("steps.jsonl"))?;
     fs::write(run.join("plots.html"), plots::render("Training of a mode-router", &[("this run".into(), steps)]))?;
     let network = Frozen::new(weights);
@@ -243,7 +268,12 @@ fn trained(arguments: &ModeRouterArguments, parts: Vec<Parts>, model: &str, devi
     fs::write(run.join("report.json"), serde_json::to_vec_pretty(&reports)?)?;
     reports.iter().for_each(show);
     println!("What is simulated: {}", serde_json::to_string(&VerifierSettings::default())?);
-    println!("Written to {}; plots and the whole report in {}. In a configuration:\n\n  [modes]\n  driver = \"mode_router\"\n  model = {:?}", out.display(), run.display(), out.display().to_string());
+    println!(
+        "Written to {}; plots and the whole report in {}. In a configuration:\n\n  [modes]\n  driver = \"mode_router\"\n  model = {:?}",
+        out.display(),
+        run.display(),
+        out.display().to_string()
+    );
     Ok(())
 }
 
@@ -333,6 +363,10 @@ fn in_toy(arguments: &ModeRouterArguments) -> Result<()> {
     let plots = arguments.run.join("toy.html");
     fs::write(&plots, plots::render("The toy, with and without progressive exploration", &runs))?;
     println!("{table}");
-    println!("A policy that knows all of the toy scores {:.3}, one that only makes single calls at most 0.533. Plots: {}", pointsman::train::mode_router::environment::Toy::OPTIMUM, plots.display());
+    println!(
+        "A policy that knows all of the toy scores {:.3}, one that only makes single calls at most 0.533. Plots: {}",
+        pointsman::train::mode_router::environment::Toy::OPTIMUM,
+        plots.display()
+    );
     Ok(())
 }

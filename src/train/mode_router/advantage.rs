@@ -8,10 +8,15 @@
 //! A       = (1 - alpha) A_task + alpha A_eff     mixed after they were normalised
 //! ```
 //!
+//! With [`Scale::Batch`] sigma is the standard deviation within groups over the whole batch instead of the group's own. Recorded outcomes are often the same for all rollouts of
+//! a query; their small differences in cost would otherwise weigh as much as answers that are right and wrong elsewhere.
+//!
 //! One sigma for the whole group: with one of each mode, a mode that is sure of itself would weigh most. A group whose rollouts all came to the same says nothing (sigma < 1e-4). Groups
 //! whose mode was forced have no part of the mode: their advantage is all inner.
 //!
 //! Reference: RouteWeaver (COMET-GRPO); Shao et al., DeepSeekMath, 2024 (GRPO).
+
+use serde::{Deserialize, Serialize};
 
 use crate::round::Mode;
 
@@ -38,9 +43,45 @@ pub struct Advantage {
     pub inner: f64,
 }
 
+/// What differences within a group are divided by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// The standard deviation of the group, as published.
+    Group,
+    /// The standard deviation within groups, over the batch.
+    Batch,
+}
+
+/// Standard deviations within groups of a whole batch: of the task's component and of the efficiency's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pooled {
+    task: f64,
+    efficiency: f64,
+}
+
+impl Pooled {
+    /// Of all groups of a batch.
+    pub fn of(groups: &[Vec<Graded>]) -> Self {
+        let pooled = |reward: fn(&Graded) -> Option<f64>| {
+            let (mut squares, mut freedom) = (0.0, 0.0);
+            for group in groups {
+                let rewards: Vec<f64> = group.iter().filter_map(reward).collect();
+                let mean = rewards.iter().sum::<f64>() / rewards.len().max(1) as f64;
+                squares += rewards.iter().map(|reward| (reward - mean) * (reward - mean)).sum::<f64>();
+                freedom += rewards.len().saturating_sub(1) as f64;
+            }
+            (squares / f64::max(freedom, 1.0)).sqrt()
+        };
+        Self { task: pooled(|graded| graded.task), efficiency: pooled(|graded| graded.task.and(graded.efficiency)) }
+    }
+}
+
 /// How advantages are made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdvantageSettings {
+    /// The batch's standard deviations, where they take the place of the group's.
+    pub pooled: Option<Pooled>,
     /// What cost weighs, in [0, 1].
     pub alpha: f64,
     /// Whether the mode was forced on the whole group, or is not told apart (no COMET).
@@ -49,15 +90,16 @@ pub struct AdvantageSettings {
 
 /// One advantage per rollout; none for those that count nowhere.
 pub fn advantages(group: &[Graded], settings: AdvantageSettings) -> Vec<Option<Advantage>> {
-    let AdvantageSettings { alpha, plain } = settings;
-    let task = component(group, plain, |graded| graded.task);
+    let AdvantageSettings { alpha, plain, pooled } = settings;
+    let of_task = pooled.map(|pooled| pooled.task);
+    let task = component(group, plain, of_task, |graded| graded.task);
     if alpha <= 0.0 {
         return task;
     }
     // A row whose cost is not known leaves updates that cost has a part in.
     let both = |graded: &Graded| graded.task.and(graded.efficiency);
-    let task = component(group, plain, |graded| both(graded).and(graded.task));
-    let efficiency = component(group, plain, both);
+    let task = component(group, plain, of_task, |graded| both(graded).and(graded.task));
+    let efficiency = component(group, plain, pooled.map(|pooled| pooled.efficiency), both);
     let mixed = |(task, efficiency): (Option<Advantage>, Option<Advantage>)| {
         let (task, efficiency) = (task?, efficiency?);
         let mix = |task: f64, efficiency: f64| (1.0 - alpha) * task + alpha * efficiency;
@@ -66,7 +108,12 @@ pub fn advantages(group: &[Graded], settings: AdvantageSettings) -> Vec<Option<A
     task.into_iter().zip(efficiency).map(mixed).collect()
 }
 
-fn component(group: &[Graded], plain: bool, reward: impl Fn(&Graded) -> Option<f64>) -> Vec<Option<Advantage>> {
+fn component(
+    group: &[Graded],
+    plain: bool,
+    pooled: Option<f64>,
+    reward: impl Fn(&Graded) -> Option<f64>,
+) -> Vec<Option<Advantage>> {
     let counted: Vec<(Option<Mode>, f64)> =
         group.iter().filter_map(|graded| Some((graded.mode, reward(graded)?))).collect();
     let mean = |of: &dyn Fn(Option<Mode>) -> bool| {
@@ -81,7 +128,7 @@ fn component(group: &[Graded], plain: bool, reward: impl Fn(&Graded) -> Option<f
     } else {
         let mu = mean(&|_| true);
         let squares: f64 = counted.iter().map(|(_, reward)| (reward - mu) * (reward - mu)).sum();
-        (mu, (squares / (n - 1.0).max(1.0)).sqrt())
+        (mu, pooled.unwrap_or_else(|| (squares / (n - 1.0).max(1.0)).sqrt()))
     };
     let advantage = |graded: &Graded| {
         let reward = reward(graded)?;
@@ -127,17 +174,17 @@ mod tests {
 
     #[test]
     fn agrees_with_the_reference_vectors() {
-        let found = advantages(&group(), AdvantageSettings { alpha: 0.0, plain: false });
+        let found = advantages(&group(), AdvantageSettings { alpha: 0.0, plain: false, pooled: None });
         near(&found, |a| a.mode, &[0.168, 0.168, 0.392, 0.392, 0.392, -0.504, -0.504, -0.504], 6e-4);
         near(&found, |a| a.inner, &[0.672, -0.672, 0.448, 0.448, -0.896, -1.344, 1.344, 0.0], 6e-4);
-        let found = advantages(&group(), AdvantageSettings { alpha: 0.3, plain: false });
+        let found = advantages(&group(), AdvantageSettings { alpha: 0.3, plain: false, pooled: None });
         near(&found, |a| a.mode, &[0.2526, 0.2526, 0.3914, 0.3914, 0.3914, -0.5598, -0.5598, -0.5598], 6e-5);
         near(&found, |a| a.inner, &[0.6864, -0.6864, 0.3856, 0.4396, -0.8252, -1.3549, 1.2289, 0.126], 6e-5);
     }
 
     #[test]
     fn groups_that_say_nothing_and_rows_that_count_nowhere() {
-        let settings = AdvantageSettings { alpha: 0.0, plain: false };
+        let settings = AdvantageSettings { alpha: 0.0, plain: false, pooled: None };
         let graded = |task: Option<f64>, efficiency: Option<f64>| Graded { mode: Some(Mode::Single), task, efficiency };
         assert_eq!(advantages(&[graded(Some(0.5), None); 4], settings), [Some(Advantage::default()); 4]);
         let found = advantages(&[graded(None, None), graded(Some(0.7), None), graded(None, None)], settings);
@@ -150,9 +197,26 @@ mod tests {
         // Where cost counts, a row without one leaves both components.
         let mut unpriced = group();
         unpriced[0].efficiency = None;
-        let found = advantages(&unpriced, AdvantageSettings { alpha: 0.3, plain: false });
+        let found = advantages(&unpriced, AdvantageSettings { alpha: 0.3, plain: false, pooled: None });
         assert_eq!(found[0], None);
-        assert_eq!(found[1..], advantages(&group()[1..], AdvantageSettings { alpha: 0.3, plain: false })[..]);
+        assert_eq!(
+            found[1..],
+            advantages(&group()[1..], AdvantageSettings { alpha: 0.3, plain: false, pooled: None })[..]
+        );
+    }
+
+    #[test]
+    fn over_the_batch_a_group_that_differs_little_weighs_little() {
+        let graded = |task: f64| Graded { mode: Some(Mode::Single), task: Some(task), efficiency: None };
+        let alike = vec![graded(0.50), graded(0.51)];
+        let apart = vec![graded(0.0), graded(1.0)];
+        let pooled = Some(Pooled::of(&[alike.clone(), apart.clone()]));
+        let of = |group: &[Graded], pooled| {
+            advantages(group, AdvantageSettings { alpha: 0.0, plain: false, pooled })[1].unwrap().inner
+        };
+        assert!((of(&alike, None) - of(&apart, None)).abs() < 1e-3, "each by its own deviation");
+        assert!((of(&apart, pooled) / of(&alike, pooled) - 100.0).abs() < 1e-6);
+        assert!((of(&apart, pooled) - 1.0).abs() < 1e-3, "(.5^2 * 2 + .005^2 * 2) / 2 is nearly .5^2");
     }
 
     proptest! {
@@ -161,8 +225,8 @@ mod tests {
             let group: Vec<Graded> = rewards.iter().map(|(reward, mode)| Graded {
                 mode: Some(Mode::ALL[*mode]), task: Some(*reward), efficiency: Some(reward * 0.7),
             }).collect();
-            let comet = advantages(&group, AdvantageSettings { alpha, plain: false });
-            let grpo = advantages(&group, AdvantageSettings { alpha, plain: true });
+            let comet = advantages(&group, AdvantageSettings { alpha, plain: false, pooled: None });
+            let grpo = advantages(&group, AdvantageSettings { alpha, plain: true, pooled: None });
             let mut sum = 0.0;
             let mut within = [0.0; 3];
             for ((comet, grpo), (_, mode)) in comet.iter().zip(&grpo).zip(&rewards) {

@@ -137,7 +137,8 @@ impl Evaluation<'_> {
             let begun = network.begin(&prefix);
             let trials = (0..self.worlds).map(|seed| {
                 let world = matrix.world(query, WORLDS + seed);
-                let rng = (!greedy).then(|| stream(&[b"served", &seed.to_le_bytes(), matrix.queries()[query].id.as_bytes()]));
+                let rng =
+                    (!greedy).then(|| stream(&[b"served", &seed.to_le_bytes(), matrix.queries()[query].id.as_bytes()]));
                 let rollout = roll(network, &begun, &prefix, &order, &*world, None, &mut Masked::new(network, rng));
                 let mut trial = Trial { calls: rollout.made.len() as f64, ..Trial::default() };
                 if let Ended::Answered(outcome) = rollout.ended {
@@ -168,14 +169,19 @@ impl Evaluation<'_> {
         let best = (0..3).max_by(|a, b| of_mode(*a).total_cmp(&of_mode(*b))).unwrap_or_default();
         let mut ways: Vec<(&str, Vec<Trial>)> = vec![("policy", policy.to_vec())];
         ways.extend([("single", fixed(0)), ("multi", fixed(1)), ("agentic", fixed(2))]);
-        ways.push(("dimension_best", self.run(|query| {
-            let domain = matrix.queries()[query].domain;
-            &plans[domain][best_of(domain)].0
-        })));
+        ways.push((
+            "dimension_best",
+            self.run(|query| {
+                let domain = matrix.queries()[query].domain;
+                &plans[domain][best_of(domain)].0
+            }),
+        ));
         ways.push(("oracle", (0..matrix.queries().len()).map(|query| self.oracle(query, alpha)).collect()));
         let figures = |trials: &[Trial], places: &[usize]| self.figures(trials, places, alpha);
         let all: Vec<usize> = (0..matrix.queries().len()).collect();
-        let of_domain = |domain: usize| all.iter().copied().filter(|query| matrix.queries()[*query].domain == domain).collect::<Vec<_>>();
+        let of_domain = |domain: usize| {
+            all.iter().copied().filter(|query| matrix.queries()[*query].domain == domain).collect::<Vec<_>>()
+        };
         let domains: BTreeMap<_, _> = matrix
             .domains()
             .iter()
@@ -197,7 +203,12 @@ impl Evaluation<'_> {
             warnings: warnings(&domains),
             ways: ways.iter().map(|(way, trials)| ((*way).to_owned(), figures(trials, &all))).collect(),
             domains,
-            plans: matrix.domains().iter().zip(plans).map(|(name, plans)| (name.clone(), plans.map(|(plan, _)| plan))).collect(),
+            plans: matrix
+                .domains()
+                .iter()
+                .zip(plans)
+                .map(|(name, plans)| (name.clone(), plans.map(|(plan, _)| plan)))
+                .collect(),
         }
     }
 
@@ -209,7 +220,8 @@ impl Evaluation<'_> {
 
     fn run<'p>(&self, plan: impl Fn(usize) -> &'p Plan + Sync) -> Vec<Trial> {
         let of = |query: usize| {
-            let trials: Vec<Trial> = (0..self.worlds).map(|seed| trial(self.held_out, query, WORLDS + seed, plan(query))).collect();
+            let trials: Vec<Trial> =
+                (0..self.worlds).map(|seed| trial(self.held_out, query, WORLDS + seed, plan(query))).collect();
             Trial::mean(&trials)
         };
         (0..self.held_out.queries().len()).into_par_iter().map(of).collect()
@@ -228,7 +240,8 @@ impl Evaluation<'_> {
         let mut places: Vec<usize> = (0..queries.len()).filter(|query| queries[*query].domain == domain).collect();
         places.truncate(SEARCHED);
         let worth = |plan: &Plan| {
-            let rewards = places.iter().map(|query| trial(self.known, *query, 1, plan).reward(alpha, self.cost_reference_usd));
+            let rewards =
+                places.iter().map(|query| trial(self.known, *query, 1, plan).reward(alpha, self.cost_reference_usd));
             rewards.sum::<f64>() / places.len().max(1) as f64
         };
         let ranked = |plans: Vec<Plan>| {
@@ -245,7 +258,8 @@ impl Evaluation<'_> {
             multi.sort_by(|a, b| b.1.total_cmp(&a.1));
         }
         // The summarizer and the verifier are the cheapest at first; others are tried for the best teams.
-        let cheapest = single.iter().map(|(plan, _)| plan).min_by(|a, b| cost(self.known, a).total_cmp(&cost(self.known, b)));
+        let cheapest =
+            single.iter().map(|(plan, _)| plan).min_by(|a, b| cost(self.known, a).total_cmp(&cost(self.known, b)));
         let Some(Plan::Single(cheapest)) = cheapest else { return [(); 3].map(|()| (Plan::Single(0), 0.0)) };
         let mut teams = ranked(workers.clone().map(|worker| Plan::Team(vec![worker], None, *cheapest)).collect());
         for _ in 0..4 {
@@ -276,7 +290,8 @@ impl Evaluation<'_> {
     /// The difference of mean rewards, paired by task.
     pub fn difference(&self, ours: &[Trial], theirs: &[Trial], alpha: f64) -> [f64; 3] {
         let reward = |trial: &Trial| trial.reward(alpha, self.cost_reference_usd);
-        let differences: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| reward(ours) - reward(theirs)).collect();
+        let differences: Vec<f64> =
+            ours.iter().zip(theirs).map(|(ours, theirs)| reward(ours) - reward(theirs)).collect();
         bootstrapped(&differences)
     }
 }

@@ -228,7 +228,8 @@ mod tests {
     fn the_ratio_is_clipped_and_the_distance_is_k3() {
         let log_pi = Tensor::new(&[0.5_f64.ln(), 0.2_f64.ln()], &CPU).unwrap();
         let old = Tensor::new(&[0.25_f64.ln(), 0.4_f64.ln()], &CPU).unwrap();
-        let batch = Batch { log_pi: &log_pi, log_old: &old, log_ref: &old, advantage: &[1.0, 1.0], kind: &[Kind::Inner; 2] };
+        let batch =
+            Batch { log_pi: &log_pi, log_old: &old, log_ref: &old, advantage: &[1.0, 1.0], kind: &[Kind::Inner; 2] };
         let loss = loss(&batch, Counts { mode: 0, inner: 2 }, &LossSettings::default()).unwrap();
         // Ratios 2 and .5: the first is cut to 1.2, the second is the lesser by itself.
         assert!((loss.inner + (1.2 + 0.5) / 2.0).abs() < 1e-12);

@@ -10,7 +10,8 @@ use candle_core::{DType, Device, Result, Tensor, Var};
 
 use crate::{
     action::policy::mode_router::{
-        ALPHA, EMBEDDING, NODES_MAX, PLACES, PLAIN, Piece, Prefix, ROWS, Shape, TASK, WORKER, Weights, logit_place, logits,
+        ALPHA, EMBEDDING, NODES_MAX, PLACES, PLAIN, Piece, Prefix, ROWS, Shape, TASK, WORKER, Weights, logit_place,
+        logits,
     },
     grammar::Token,
 };
@@ -86,7 +87,10 @@ impl Network {
     /// One that does not.
     pub fn fixed(weights: &Weights, dtype: DType, device: &Device) -> Result<Self> {
         let fixed = variables(weights, dtype, device)?;
-        Ok(Self::of(weights.shape, fixed.into_iter().map(|(name, variable)| (name, variable.as_tensor().detach())).collect()))
+        Ok(Self::of(
+            weights.shape,
+            fixed.into_iter().map(|(name, variable)| (name, variable.as_tensor().detach())).collect(),
+        ))
     }
 
     fn of(shape: Shape, tensors: BTreeMap<String, Tensor>) -> Self {
@@ -139,7 +143,8 @@ impl Network {
         let table = Tensor::cat(&[self.get("rows"), self.get("places")], 0)?;
         let counts = self.tensor((batch * plan.length, ROWS + PLACES), plan.rows(sequences))?;
         let rows = counts.matmul(&table)?.reshape((batch, plan.length, d))?;
-        let embeddings: Vec<f32> = sequences.iter().flat_map(|sequence| sequence.prefix.embedding.iter().copied()).collect();
+        let embeddings: Vec<f32> =
+            sequences.iter().flat_map(|sequence| sequence.prefix.embedding.iter().copied()).collect();
         let task = self.tensor((batch, EMBEDDING), embeddings)?.matmul(self.get("task"))?.unsqueeze(1)?;
         let task = task.pad_with_zeros(1, 0, plan.length - 1)?;
         let (about, described) = plan.about(sequences);
@@ -239,7 +244,8 @@ impl Plan {
         let mut about = vec![0.0; sequences.len() * self.length * self.workers];
         let mut described = Vec::new();
         for (row, sequence) in sequences.iter().enumerate() {
-            let mut set = |place: usize, worker: usize| about[(row * self.length + place) * self.workers + worker] = 1.0;
+            let mut set =
+                |place: usize, worker: usize| about[(row * self.length + place) * self.workers + worker] = 1.0;
             (0..sequence.prefix.workers.len()).for_each(|worker| set(2 + worker, worker));
             for (place, piece) in sequence.pieces.iter().enumerate() {
                 if let Some(worker) = piece.rows().1 {

@@ -64,7 +64,11 @@ impl AdamW {
 }
 
 /// The gradients of variables, added to those that are there.
-pub fn gather(into: &mut BTreeMap<String, Tensor>, variables: &BTreeMap<String, Var>, gradients: &GradStore) -> Result<()> {
+pub fn gather(
+    into: &mut BTreeMap<String, Tensor>,
+    variables: &BTreeMap<String, Var>,
+    gradients: &GradStore,
+) -> Result<()> {
     for (name, variable) in variables {
         if let Some(gradient) = gradients.get(variable) {
             // A gradient remembers what it was made of, which would keep every step's tensors alive.

@@ -22,7 +22,10 @@ type Lines = Vec<(String, Vec<(f64, f64)>)>;
 
 /// The page of some runs.
 pub fn render(title: &str, runs: &[(String, Vec<StepReport>)]) -> String {
-    let mut page = format!("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{0}</title><style>{STYLE}</style><h1>{0}</h1>", escaped(title));
+    let mut page = format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{0}</title><style>{STYLE}</style><h1>{0}</h1>",
+        escaped(title)
+    );
     let of = |value: &dyn Fn(&StepReport) -> Option<f64>| -> Lines {
         let line = |(name, steps): &(String, Vec<StepReport>)| (name.clone(), thinned(steps, value));
         runs.iter().map(line).collect()
@@ -35,15 +38,18 @@ pub fn render(title: &str, runs: &[(String, Vec<StepReport>)]) -> String {
         ("Mean |A mode|", &learning(|step| step.advantage_mode)),
         ("Mean |A inner|", &learning(|step| step.advantage_inner)),
         ("Distance from the reference (k3)", &learning(|step| step.kl)),
-        ("Rollouts that broke a rule", &learning(|step| {
-            step.violations.values().sum::<u64>() as f64 / step.rollouts.max(1) as f64
-        })),
+        (
+            "Rollouts that broke a rule",
+            &learning(|step| step.violations.values().sum::<u64>() as f64 / step.rollouts.max(1) as f64),
+        ),
     ];
     for (name, value) in charts {
         chart(&mut page, name, &of(value));
     }
     for (run, steps) in runs {
-        let mode = |mode: usize| thinned(steps, &|step| (!step.warm_up && step.modes.iter().sum::<f64>() > 0.0).then(|| step.modes[mode]));
+        let mode = |mode: usize| {
+            thinned(steps, &|step| (!step.warm_up && step.modes.iter().sum::<f64>() > 0.0).then(|| step.modes[mode]))
+        };
         let lines = vec![("single".to_owned(), mode(0)), ("multi".into(), mode(1)), ("agentic".into(), mode(2))];
         chart(&mut page, &format!("Modes of free rollouts, {run}"), &lines);
     }
@@ -74,17 +80,37 @@ fn chart(page: &mut String, name: &str, lines: &Lines) {
     for part in 0..=4 {
         let value = low + (high - low) * f64::from(part) / 4.0;
         let y = up(value);
-        let _ = write!(svg, "<line x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#dde3e8\"/><text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{value:.3}</text>", LEFT - 6.0, y + 4.0);
+        let _ = write!(
+            svg,
+            "<line x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#dde3e8\"/><text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{value:.3}</text>",
+            LEFT - 6.0,
+            y + 4.0
+        );
     }
-    let _ = write!(svg, "<text x=\"{LEFT}\" y=\"{0}\">step {left:.0}</text><text x=\"{WIDTH}\" y=\"{0}\" text-anchor=\"end\">{right:.0}</text>", HEIGHT - 8.0);
+    let _ = write!(
+        svg,
+        "<text x=\"{LEFT}\" y=\"{0}\">step {left:.0}</text><text x=\"{WIDTH}\" y=\"{0}\" text-anchor=\"end\">{right:.0}</text>",
+        HEIGHT - 8.0
+    );
     let mut legend = String::new();
     for ((name, points), colour) in lines.iter().zip(COLOURS.iter().cycle()) {
-        let path: Vec<String> = points.iter().filter(|point| point.1.is_finite()).map(|(x, y)| format!("{:.1},{:.1}", across(*x), up(*y))).collect();
-        let _ = write!(svg, "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\" points=\"{}\"/>", path.join(" "));
+        let path: Vec<String> = points
+            .iter()
+            .filter(|point| point.1.is_finite())
+            .map(|(x, y)| format!("{:.1},{:.1}", across(*x), up(*y)))
+            .collect();
+        let _ = write!(
+            svg,
+            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\" points=\"{}\"/>",
+            path.join(" ")
+        );
         let _ = write!(legend, "<b style=\"color:{colour}\">{}</b>", escaped(name));
     }
     let name = escaped(name);
-    let _ = write!(page, "<figure><figcaption>{name}</figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{name} by step\">{svg}</svg><div class=\"legend\">{legend}</div></figure>");
+    let _ = write!(
+        page,
+        "<figure><figcaption>{name}</figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{name} by step\">{svg}</svg><div class=\"legend\">{legend}</div></figure>"
+    );
 }
 
 fn escaped(text: &str) -> String {
@@ -98,7 +124,14 @@ mod tests {
     #[test]
     fn every_figure_is_drawn_and_names_stay_text() {
         let steps: Vec<StepReport> = (0..300)
-            .map(|step| StepReport { step, warm_up: step < 10, reward: 0.5, modes: [0.2, 0.3, 0.5], rollouts: 4, ..StepReport::default() })
+            .map(|step| StepReport {
+                step,
+                warm_up: step < 10,
+                reward: 0.5,
+                modes: [0.2, 0.3, 0.5],
+                rollouts: 4,
+                ..StepReport::default()
+            })
             .collect();
         let page = render("a <b>", &[("<script>".into(), steps)]);
         assert_eq!(page.matches("<figure>").count(), 8);

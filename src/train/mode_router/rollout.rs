@@ -1,8 +1,8 @@
 //! Trajectories that the policy writes in a world, without the grammar's mask, and those that practice for the rules is made of.
 
+use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rand::seq::SliceRandom;
 
 use super::{
     environment::{Made, Outcome, Query, World},
@@ -179,7 +179,12 @@ pub fn roll(
         if let Some(Turn::Calls(calls)) = taken {
             let first = rollout.made.len();
             let layer = writing.episode().nodes().last().map_or(0, |node| node.layer);
-            let made = calls.iter().map(|call| Made { worker: order[call.worker], role: call.role, refs: call.refs.clone(), layer });
+            let made = calls.iter().map(|call| Made {
+                worker: order[call.worker],
+                role: call.role,
+                refs: call.refs.clone(),
+                layer,
+            });
             rollout.made.extend(made);
             let Ok(seen) = world.run(&rollout.made, first..rollout.made.len()) else {
                 rollout.ended = Ended::Failed;

@@ -9,7 +9,7 @@ use super::{
     *,
 };
 use crate::{
-    action::policy::mode_router::{Frozen, ModeRouter, Piece, Prefix, Shape, Weights, Card, Checkpoint},
+    action::policy::mode_router::{Card, Checkpoint, Frozen, ModeRouter, Piece, Prefix, Shape, Weights},
     grammar::{Rules, Token, Writing},
     round::Mode,
 };
@@ -76,11 +76,15 @@ fn the_workers_order_does_not_matter() {
     let order = [2, 0, 3, 1];
     let straight = prefix(&toy.queries()[0], 0.2, &[0, 1, 2, 3]);
     let turned = prefix(&toy.queries()[0], 0.2, &order);
-    let offered: Vec<(Mode, usize)> = Mode::ALL.into_iter().flat_map(|mode| (0..4).map(move |worker| (mode, worker))).collect();
+    let offered: Vec<(Mode, usize)> =
+        Mode::ALL.into_iter().flat_map(|mode| (0..4).map(move |worker| (mode, worker))).collect();
     let (one, other) = (router.joint(&straight, &offered), router.joint(&turned, &offered));
     assert!((one.iter().sum::<f64>() - 1.0).abs() < 1e-9);
     for (place, (mode, worker)) in offered.iter().enumerate() {
-        let there = offered.iter().position(|other| *other == (*mode, order.iter().position(|w| w == worker).unwrap())).unwrap();
+        let there = offered
+            .iter()
+            .position(|other| *other == (*mode, order.iter().position(|w| w == worker).unwrap()))
+            .unwrap();
         assert!((one[place] - other[there]).abs() < 1e-6);
     }
     let single: Vec<(Mode, usize)> = (0..4).map(|worker| (Mode::Single, worker)).collect();
@@ -95,7 +99,8 @@ fn whole_loss(shape: Shape, variables: &BTreeMap<String, Var>, rollouts: &[Rollo
     let kind: Vec<Kind> = rollouts.iter().flat_map(|rollout| rollout.kinds.clone()).collect();
     let advantage: Vec<f64> = (0..kind.len()).map(|place| ((place * 7 % 11) as f64 - 5.0) / 5.0).collect();
     // The reference wrote them, so that ratios are not 1 and some are clipped.
-    let batch = Batch { log_pi: &said.log_pi, log_old: &log_ref, log_ref: &log_ref, advantage: &advantage, kind: &kind };
+    let batch =
+        Batch { log_pi: &said.log_pi, log_old: &log_ref, log_ref: &log_ref, advantage: &advantage, kind: &kind };
     let settings = LossSettings { beta: 0.5, floor: 0.33, ..LossSettings::default() };
     let loss = loss(&batch, Counts::of(&kind), &settings).unwrap().total;
     (loss + (support(&said.log_modes, settings.floor).unwrap() * 0.5).unwrap()).unwrap()
@@ -108,7 +113,8 @@ fn every_variable_has_a_gradient_and_it_is_that_of_finite_differences() {
     let rollouts = trajectories(&Frozen::new(weights.clone()), 2);
     let reference = Network::fixed(&Weights::first(shape, 4), DType::F64, &Device::Cpu).unwrap();
     let variables = variables(&weights, DType::F64, &Device::Cpu).unwrap();
-    let value = |variables: &BTreeMap<String, Var>| number(&whole_loss(shape, variables, &rollouts, &reference)).unwrap();
+    let value =
+        |variables: &BTreeMap<String, Var>| number(&whole_loss(shape, variables, &rollouts, &reference)).unwrap();
     let gradients = whole_loss(shape, &variables, &rollouts, &reference).backward().unwrap();
     for (name, variable) in &variables {
         let gradient = gradients.get(variable).unwrap_or_else(|| panic!("{name} has no gradient"));
@@ -137,7 +143,8 @@ fn every_variable_has_a_gradient_and_it_is_that_of_finite_differences() {
 fn forced_declarations_are_read_and_not_chosen() {
     let frozen = Frozen::new(Weights::first(TINY, 8));
     for (number, rollout) in trajectories(&frozen, 3).iter().enumerate() {
-        let declared = rollout.sequence.pieces.iter().filter(|piece| matches!(piece, Piece::Written(Token::Mode(_)))).count();
+        let declared =
+            rollout.sequence.pieces.iter().filter(|piece| matches!(piece, Piece::Written(Token::Mode(_)))).count();
         assert_eq!(declared, 1);
         let chosen = rollout.kinds.iter().filter(|kind| **kind == Kind::Mode).count();
         assert_eq!(chosen, usize::from(number >= 3), "the first three were forced");
@@ -192,7 +199,11 @@ impl Environment for Failing {
 }
 
 impl World for FailingWorld<'_> {
-    fn run(&self, made: &[Made], new: std::ops::Range<usize>) -> Result<Vec<crate::action::policy::mode_router::Seen>, Failed> {
+    fn run(
+        &self,
+        made: &[Made],
+        new: std::ops::Range<usize>,
+    ) -> Result<Vec<crate::action::policy::mode_router::Seen>, Failed> {
         if made[new.clone()].iter().any(|call| call.worker == 3) { Err(Failed) } else { self.0.run(made, new) }
     }
 
@@ -221,7 +232,10 @@ fn calls_that_fail_are_no_evidence_and_training_goes_on() {
     let ended: Vec<Ended> = (0..40)
         .map(|_| roll(&network, &network.begin(&known), &known, &[3], &*world, Some(Mode::Single), &mut writer).ended)
         .collect();
-    assert!(ended.contains(&Ended::Failed) && ended.iter().all(|ended| !matches!(ended, Ended::Answered(_))), "{ended:?}");
+    assert!(
+        ended.contains(&Ended::Failed) && ended.iter().all(|ended| !matches!(ended, Ended::Answered(_))),
+        "{ended:?}"
+    );
     let _ = Choice { at: 0, token: Token::EndLayer, nodes: 0 };
 }
 

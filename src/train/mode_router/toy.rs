@@ -4,6 +4,7 @@ use candle_core::Device;
 
 use super::{
     StepReport, TrainError, TrainSettings, Trainer,
+    advantage::Scale,
     environment::{Environment, Toy},
     rollout::{Ended, Masked, prefix, roll, stream},
     schedule::Schedule,
@@ -36,6 +37,7 @@ pub fn settings(seed: u64, progressive: bool) -> TrainSettings {
         rate: 3e-3,
         warm_up_rate: 5e-3,
         alpha: [0.0, 0.0],
+        scale: Scale::Group,
         schedule: Schedule { cold: 60, anneal: 120, support: 0.5, progressive },
         prior: [0.998, 0.001, 0.001],
         ..TrainSettings::default()

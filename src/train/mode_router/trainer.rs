@@ -1,10 +1,6 @@
 //! The trainer: one step after another, kept in a file now and then.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::Path,
-};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use candle_core::{DType, Device, Tensor, Var};
 use rand::seq::SliceRandom;
@@ -12,7 +8,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    advantage::{AdvantageSettings, Advantage, Graded, advantages},
+    advantage::{Advantage, AdvantageSettings, Graded, Pooled, Scale, advantages},
     environment::{Environment, World},
     loss::{Batch, Counts, Kind, LossSettings, loss, number, support},
     network::{Network, Sequence, variables, weights_of},
@@ -22,7 +18,7 @@ use super::{
     warm_up,
 };
 use crate::{
-    action::policy::mode_router::{Frozen, Numbers, Piece, Prefix, Shape, Weights, pack, unpack},
+    action::policy::mode_router::{Frozen, Numbers, Piece, Prefix, Shape, Weights, mode_place, pack, unpack},
     round::Mode,
 };
 
@@ -57,6 +53,8 @@ pub struct TrainSettings {
     pub alpha: [f64; 2],
     /// Whether modes and what is done within them are told apart.
     pub comet: bool,
+    /// What differences within a group are divided by.
+    pub scale: Scale,
     /// How exploration goes on.
     pub schedule: Schedule,
     /// How the loss is made.
@@ -78,6 +76,7 @@ impl Default for TrainSettings {
             warm_up_rate: 2e-3,
             alpha: [0.0, 0.5],
             comet: true,
+            scale: Scale::Batch,
             schedule: Schedule::default(),
             loss: LossSettings::default(),
             prior: [1.0 / 3.0; 3],
@@ -100,7 +99,9 @@ pub enum TrainError {
         reason: String,
     },
     /// It belongs to another training.
-    #[error("{path} is of a training with other settings ({what}): go on with the same, or begin another run in another folder")]
+    #[error(
+        "{path} is of a training with other settings ({what}): go on with the same, or begin another run in another folder"
+    )]
     OtherSettings {
         /// The file.
         path: String,
@@ -133,6 +134,8 @@ pub struct StepReport {
     pub calls: f64,
     /// What part of the free rollouts chose each mode.
     pub modes: [f64; 3],
+    /// Mean task reward of the rollouts of each mode, forced or free; 0 where there were none.
+    pub by_mode: [f64; 3],
     /// Mean size of the modes' advantages, over free rollouts.
     pub advantage_mode: f64,
     /// Mean size of the others.
@@ -189,7 +192,17 @@ impl<'a> Trainer<'a> {
         let variables = variables(&first, DType::F32, &device)?;
         let optimiser = AdamW::new(&variables, settings.warm_up_rate, 0.0, 1.0)?;
         let (done, costs, cost_reference_usd) = (0, vec![], None);
-        Ok(Self { environment, settings, device, variables, optimiser, reference: first, done, costs, cost_reference_usd })
+        Ok(Self {
+            environment,
+            settings,
+            device,
+            variables,
+            optimiser,
+            reference: first,
+            done,
+            costs,
+            cost_reference_usd,
+        })
     }
 
     /// Steps that are done.
@@ -219,8 +232,11 @@ impl<'a> Trainer<'a> {
 
     /// One step more.
     pub fn step(&mut self) -> Result<StepReport, TrainError> {
-        let report =
-            if self.done < self.settings.warm_up { self.learn_rules() } else { self.learn(self.done - self.settings.warm_up) };
+        let report = if self.done < self.settings.warm_up {
+            self.learn_rules()
+        } else {
+            self.learn(self.done - self.settings.warm_up)
+        };
         self.done += 1;
         if self.done == self.settings.warm_up {
             self.reference = self.weights()?;
@@ -230,7 +246,8 @@ impl<'a> Trainer<'a> {
     }
 
     fn rng(&self, what: &[u8], numbers: &[u64]) -> rand_chacha::ChaCha8Rng {
-        let bytes: Vec<u8> = std::iter::once(&self.settings.seed).chain(numbers).flat_map(|n| n.to_le_bytes()).collect();
+        let bytes: Vec<u8> =
+            std::iter::once(&self.settings.seed).chain(numbers).flat_map(|n| n.to_le_bytes()).collect();
         stream(&[what, &bytes])
     }
 
@@ -276,7 +293,8 @@ impl<'a> Trainer<'a> {
             let rollout = roll(&network, &begun, &prefix, &order, &*world, None, &mut rules);
             (rollout.sequence, rules.targets)
         };
-        let queries: Vec<(usize, usize)> = self.queries(step).into_iter().cycle().take(2 * self.settings.queries).enumerate().collect();
+        let queries: Vec<(usize, usize)> =
+            self.queries(step).into_iter().cycle().take(2 * self.settings.queries).enumerate().collect();
         let written: Vec<(Sequence, Vec<_>)> = queries.into_par_iter().map(write).collect();
         let sequences: Vec<&Sequence> = written.iter().map(|(sequence, _)| sequence).collect();
         let targets: Vec<_> = written.iter().flat_map(|(_, targets)| targets.clone()).collect();
@@ -301,10 +319,12 @@ impl<'a> Trainer<'a> {
         let mut report = StepReport { step: self.done, rho: self.settings.schedule.rho(step), ..StepReport::default() };
         let (mut rows, mut weights) = (Vec::new(), Vec::new());
         let mut told = Told::default();
-        for group in &groups {
+        let graded: Vec<Vec<Graded>> =
+            groups.iter().map(|group| group.rollouts.iter().map(|rollout| self.graded(rollout)).collect()).collect();
+        let pooled = (self.settings.scale == Scale::Batch).then(|| Pooled::of(&graded));
+        for (group, graded) in groups.iter().zip(graded) {
             let alpha = if cold { 0.0 } else { group.alpha };
-            let graded: Vec<Graded> = group.rollouts.iter().map(|rollout| self.graded(rollout)).collect();
-            let settings = AdvantageSettings { alpha, plain: group.forced || !self.settings.comet };
+            let settings = AdvantageSettings { alpha, plain: group.forced || !self.settings.comet, pooled };
             let found = advantages(&graded, settings);
             told.add(group, &graded, &found, alpha);
             for (rollout, advantage) in group.rollouts.iter().zip(found) {
@@ -375,7 +395,10 @@ impl<'a> Trainer<'a> {
                 .iter()
                 .flat_map(|row| {
                     let weight = weights[*row].unwrap_or_default();
-                    rows[*row].kinds.iter().map(move |kind| if *kind == Kind::Mode { weight.mode } else { weight.inner })
+                    rows[*row]
+                        .kinds
+                        .iter()
+                        .map(move |kind| if *kind == Kind::Mode { weight.mode } else { weight.inner })
                 })
                 .collect();
             // Without COMET a mode token weighs what all others do.
@@ -383,7 +406,13 @@ impl<'a> Trainer<'a> {
             let said = network.read(&sequences)?;
             let log_ref = reference.read(&sequences)?.log_pi.detach();
             let log_old = said.log_pi.detach();
-            let batch = Batch { log_pi: &said.log_pi, log_old: &log_old, log_ref: &log_ref, advantage: &advantage, kind: &kind };
+            let batch = Batch {
+                log_pi: &said.log_pi,
+                log_old: &log_old,
+                log_ref: &log_ref,
+                advantage: &advantage,
+                kind: &kind,
+            };
             let part = loss(&batch, counts, &settings)?;
             report.loss += number(&part.total)?;
             report.kl += part.kl;
@@ -474,7 +503,8 @@ impl<'a> Trainer<'a> {
             variable.set(&read(&format!("now.{name}"))?)?;
             numbers.insert(name.clone(), read(&format!("reference.{name}"))?.flatten_all()?.to_vec1()?);
         }
-        let rate = if kept.done < trainer.settings.warm_up { trainer.settings.warm_up_rate } else { trainer.settings.rate };
+        let rate =
+            if kept.done < trainer.settings.warm_up { trainer.settings.warm_up_rate } else { trainer.settings.rate };
         let mut optimiser = AdamW::new(&trainer.variables, rate, 0.0, 1.0)?;
         for (name, moments) in &mut optimiser.moments {
             *moments = [read(&format!("first.{name}"))?, read(&format!("second.{name}"))?];
@@ -489,7 +519,9 @@ impl<'a> Trainer<'a> {
 
 /// The first setting that differs, but for the number of steps: a training may go on for longer.
 fn difference(kept: &TrainSettings, asked: &TrainSettings) -> Option<String> {
-    let json = |settings: &TrainSettings| serde_json::to_value(TrainSettings { steps: 0, ..settings.clone() }).unwrap_or_default();
+    let json = |settings: &TrainSettings| {
+        serde_json::to_value(TrainSettings { steps: 0, ..settings.clone() }).unwrap_or_default()
+    };
     let (kept, asked) = (json(kept), json(asked));
     let differs = kept.as_object()?.iter().find(|(key, value)| asked.get(key.as_str()) != Some(value))?;
     Some(format!("{} is {} there and {} here", differs.0, differs.1, asked[differs.0.as_str()]))
@@ -531,6 +563,7 @@ struct Told {
     calls: f64,
     free: f64,
     modes: [f64; 3],
+    by_mode: [(f64, f64); 3],
     of_mode: f64,
     of_inner: f64,
     violations: BTreeMap<String, u64>,
@@ -555,13 +588,17 @@ impl Told {
             if let Some(code) = broke {
                 *self.violations.entry(code.to_owned()).or_default() += 1;
             }
+            if let (Some(task), Some(mode)) = (graded.task, rollout.mode) {
+                let of = &mut self.by_mode[mode_place(mode)];
+                *of = (of.0 + task, of.1 + 1.0);
+            }
             if let Some(task) = graded.task {
                 self.counted += 1.0;
                 self.reward += (1.0 - alpha) * task + alpha * graded.efficiency.unwrap_or(task);
             }
             if let (false, Some(mode)) = (group.forced, rollout.mode) {
                 self.free += 1.0;
-                self.modes[crate::action::policy::mode_router::mode_place(mode)] += 1.0;
+                self.modes[mode_place(mode)] += 1.0;
                 self.of_mode += found.map_or(0.0, |found| found.mode.abs());
             }
             self.of_inner += found.map_or(0.0, |found| found.inner.abs());
@@ -574,6 +611,7 @@ impl Told {
         report.score = self.score / self.answered.max(1.0);
         report.cost_usd = self.cost_usd / self.answered.max(1.0);
         report.calls = self.calls / self.answered.max(1.0);
+        report.by_mode = self.by_mode.map(|(sum, n)| sum / f64::max(n, 1.0));
         report.modes = self.modes.map(|n| n / self.free.max(1.0));
         report.advantage_mode = self.of_mode / self.free.max(1.0);
         report.advantage_inner = self.of_inner / (self.rollouts as f64).max(1.0);

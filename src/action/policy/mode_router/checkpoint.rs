@@ -165,19 +165,27 @@ impl Checkpoint {
 
 impl Card {
     fn check(&self, path: &str) -> Result<(), CheckpointError> {
-        let other = |what, found: String, wanted: String| CheckpointError::Other { path: path.into(), what, found, wanted };
+        let other =
+            |what, found: String, wanted: String| CheckpointError::Other { path: path.into(), what, found, wanted };
         if self.grammar != GRAMMAR {
             return Err(other("the grammar", self.grammar.clone(), GRAMMAR.into()));
         }
         if self.descriptor != Descriptor::NUMBERS {
-            return Err(other("workers described by so many numbers:", self.descriptor.to_string(), Descriptor::NUMBERS.to_string()));
+            return Err(other(
+                "workers described by so many numbers:",
+                self.descriptor.to_string(),
+                Descriptor::NUMBERS.to_string(),
+            ));
         }
         if self.embedding != EMBEDDING {
             return Err(other("embeddings of so many numbers:", self.embedding.to_string(), EMBEDDING.to_string()));
         }
         let [low, high] = self.alpha;
         if !self.shape.is_sound() || !(0.0 <= low && low <= high && high <= 1.0) {
-            return Err(CheckpointError::Shape { path: path.into(), reason: "its card has a shape or an alpha out of range".into() });
+            return Err(CheckpointError::Shape {
+                path: path.into(),
+                reason: "its card has a shape or an alpha out of range".into(),
+            });
         }
         debug_assert!(ROWS > NODES_MAX && PLACES > NODES_MAX);
         Ok(())

@@ -109,9 +109,13 @@ mod tests {
     #[test]
     fn workers_are_described_against_each_other_and_the_unknown_is_neutral() {
         let raw = |tokens, latency_ms, cost_usd| Raw { output_tokens: tokens, latency_ms, cost_usd, ..Raw::default() };
-        let described = Descriptor::relative(&[raw(100.0, 1_000.0, 0.01), raw(400.0, 4_000.0, 0.0), raw(0.0, 0.0, 0.04)]);
+        let described =
+            Descriptor::relative(&[raw(100.0, 1_000.0, 0.01), raw(400.0, 4_000.0, 0.0), raw(0.0, 0.0, 0.04)]);
         let half = 0.5 * 4.0_f32.ln();
-        assert!((described[0].log_output_tokens + half).abs() < 1e-5 && (described[1].log_output_tokens - half).abs() < 1e-5);
+        assert!(
+            (described[0].log_output_tokens + half).abs() < 1e-5
+                && (described[1].log_output_tokens - half).abs() < 1e-5
+        );
         assert_eq!([described[0].latency_class, described[1].latency_class], [-1.0, 1.0]);
         assert_eq!([described[2].log_output_tokens, described[2].latency_class, described[1].log_cost], [0.0; 3]);
         assert!((described[2].log_cost - half).abs() < 1e-5);

@@ -21,6 +21,8 @@ pub use checkpoint::{Card, Checkpoint, CheckpointError};
 pub use descriptor::{Descriptor, Raw, Seen};
 pub use frozen::{Frozen, Prefix, Reading};
 pub use packed::{Numbers, pack, unpack};
-pub use piece::{ALPHA, NODES_MAX, PLACES, PLAIN, Piece, ROWS, TASK, WORKER, WORKERS_MAX, logit_place, logits, mode_place};
+pub use piece::{
+    ALPHA, NODES_MAX, PLACES, PLAIN, Piece, ROWS, TASK, WORKER, WORKERS_MAX, logit_place, logits, mode_place,
+};
 pub use policy::{ModeRouter, ModeRouterSettings, draw};
 pub use weights::{EMBEDDING, Shape, Weights};

@@ -14,7 +14,10 @@ use super::{
     weights::EMBEDDING,
 };
 use crate::{
-    action::policy::{LearntRound, Opinion, Policy, PolicyError, trained::{TrainedError, TrainedKind}},
+    action::policy::{
+        LearntRound, Opinion, Policy, PolicyError,
+        trained::{TrainedError, TrainedKind},
+    },
     grammar::{Rules, Token, Writing},
     round::{ArmId, Candidate, Context, Mode},
 };
@@ -123,9 +126,11 @@ impl ModeRouter {
     pub fn joint(&self, prefix: &Prefix, offered: &[(Mode, usize)]) -> Vec<f64> {
         let writing = Writing::new(prefix.workers.len(), Rules::default());
         let reading = self.network().begin(prefix);
-        let modes = self.among(&reading, &writing, |token| {
-            matches!(token, Token::Mode(mode) if offered.iter().any(|(offered, _)| *offered == mode))
-        });
+        let modes = self.among(
+            &reading,
+            &writing,
+            |token| matches!(token, Token::Mode(mode) if offered.iter().any(|(offered, _)| *offered == mode)),
+        );
         let mut pmf = vec![0.0; offered.len()];
         for (mode, p_mode) in modes {
             let Token::Mode(mode) = mode else { continue };
@@ -134,9 +139,11 @@ impl ModeRouter {
                 continue;
             }
             self.network().read(&mut reading, Piece::Written(Token::Mode(mode)));
-            let workers = self.among(&reading, &writing, |token| {
-                matches!(token, Token::Call(worker) if offered.contains(&(mode, worker)))
-            });
+            let workers = self.among(
+                &reading,
+                &writing,
+                |token| matches!(token, Token::Call(worker) if offered.contains(&(mode, worker))),
+            );
             for (place, (offered_mode, worker)) in offered.iter().enumerate() {
                 let p = workers.iter().find(|(token, _)| *token == Token::Call(*worker)).map_or(0.0, |(_, p)| *p);
                 pmf[place] += if *offered_mode == mode { p_mode * p } else { 0.0 };

@@ -61,7 +61,10 @@ impl std::fmt::Display for Shape {
 impl Shape {
     /// Whether such a network can be made.
     pub fn is_sound(&self) -> bool {
-        (8..=512).contains(&self.width) && (1..=12).contains(&self.layers) && self.heads > 0 && self.width.is_multiple_of(self.heads)
+        (8..=512).contains(&self.width)
+            && (1..=12).contains(&self.layers)
+            && self.heads > 0
+            && self.width.is_multiple_of(self.heads)
     }
 
     fn advice(&self) -> String {

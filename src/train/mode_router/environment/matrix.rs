@@ -236,7 +236,8 @@ impl Recorded<'_> {
     fn passes(&self, worker: usize) -> Result<bool, Failed> {
         let VerifierSettings { tau, false_negative, false_positive, .. } = self.matrix.verifier;
         let right = self.worth(worker)?.score >= tau;
-        let wrong = self.draws(b"check", worker, 0).random::<f64>() < if right { false_negative } else { false_positive };
+        let wrong =
+            self.draws(b"check", worker, 0).random::<f64>() < if right { false_negative } else { false_positive };
         Ok(right != wrong)
     }
 
