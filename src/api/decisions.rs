@@ -12,8 +12,8 @@ use super::{
 use crate::{
     round::{
         ArmId, Audited, Candidate, Coin, Constraints, Context, DecisionId, Domain, Feedback, Masked, Message, Metadata,
-        Mode, Neighbour, Outcome, PolicyRef, Probability, Propensity, Reason, Recall, RewardWeights, SessionId, Taken,
-        TaskId, TenantId,
+        Mode, Neighbour, Outcome, PolicyRef, Probability, Propensity, Proposal, Reason, Recall, RewardWeights,
+        SessionId, Taken, TaskId, TenantId,
     },
     router::{Decided, Explanation},
 };
@@ -77,6 +77,9 @@ struct ContextSeen {
     /// What was taken in the session's last round.
     session_last: Option<Taken>,
     reward: RewardWeights,
+    /// What a language model that routes said of it, where one was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proposal: Option<Proposal>,
 }
 
 /// How recall went.
@@ -165,7 +168,7 @@ pub(super) async fn explain(
         Recall::Ok => (RecallSeen::Ok, None),
         Recall::Unavailable(reason) => (RecallSeen::Unavailable, Some(reason.clone())),
     };
-    let Context { neighbours, candidates, last: session_last, weights: reward, .. } = context;
+    let Context { neighbours, candidates, last: session_last, weights: reward, proposal, .. } = context;
     Ok(Json(Explained {
         context: ContextSeen {
             embedding_model: observed.embedding_model,
@@ -180,6 +183,7 @@ pub(super) async fn explain(
             session: task.session.clone(),
             session_last,
             reward,
+            proposal,
         },
         task: TaskSeen {
             prompt: task.prompt().to_owned(),

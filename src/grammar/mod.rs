@@ -15,6 +15,8 @@
 //!
 //! References: RouteWeaver (modes, roles, layers, references); Router-R1 (arXiv 2506.09033) for the second text form.
 
+pub mod dialect;
+
 mod episode;
 #[cfg(test)]
 mod tests;

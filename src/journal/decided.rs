@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Event;
 use crate::round::{
-    Candidate, Coin, Context, Decision, DecisionId, Embedding, Kept, Masked, Neighbour, Recall, Taken, Task,
+    Candidate, Coin, Context, Decision, DecisionId, Embedding, Kept, Masked, Neighbour, Proposal, Recall, Taken, Task,
 };
 
 /// A context without its embedding, which is stored as bytes.
@@ -22,6 +22,9 @@ pub struct ContextRecord {
     /// What cost weighed for a policy that was trained on it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub alpha: f64,
+    /// What a language model that routes said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<Proposal>,
     /// How it came about.
     #[serde(flatten)]
     pub observed: Observed,
@@ -107,6 +110,7 @@ impl Decided {
             last: record.last,
             weights: task.reward.unwrap_or_default(),
             alpha: record.alpha,
+            proposal: record.proposal,
         };
         Self { task, context, observed: record.observed, decision }
     }
@@ -127,6 +131,7 @@ impl Decided {
                 candidates: self.context.candidates.clone(),
                 last: self.context.last.clone(),
                 alpha: self.context.alpha,
+                proposal: self.context.proposal.clone(),
                 observed: self.observed.clone(),
             },
             decision: self.decision.clone(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{ContextRecord, Decided, Event, NewEvent};
-use crate::round::{Context, Feedback, Kept, Neighbour, Outcome, Task};
+use crate::round::{Context, Feedback, Kept, Neighbour, Outcome, Proposal, Task};
 
 /// How much of texts is kept, and the key of hashes.
 #[derive(Clone)]
@@ -65,15 +65,18 @@ impl Keeping {
     fn decided(&self, decided: &Decided) -> Decided {
         let Decided { task, context, observed, decision } = decided;
         let (mut task, mut neighbours, mut observed) = (task.clone(), context.neighbours.clone(), observed.clone());
+        let mut proposal = context.proposal.clone();
+        proposal.iter_mut().for_each(Proposal::forget_words);
         self.task(&mut task);
         neighbours.iter_mut().for_each(forget_trace);
         observed.kept = self.kept;
-        let context = Context { text: "".into(), neighbours, ..context.clone() };
+        let context = Context { text: "".into(), neighbours, proposal, ..context.clone() };
         Decided { task, context, observed, decision: decision.clone() }
     }
 
     fn record(&self, record: &mut ContextRecord) {
         record.neighbours.iter_mut().for_each(forget_trace);
+        record.proposal.iter_mut().for_each(Proposal::forget_words);
         record.observed.kept = self.kept;
     }
 

@@ -34,6 +34,7 @@ fn decided(number: u128, key: Option<&str>) -> Arc<Decided> {
         last: None,
         weights: RewardWeights::default(),
         alpha: 0.25,
+        proposal: None,
     };
     let decision = Decision {
         id: DecisionId::from(number),

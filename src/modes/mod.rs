@@ -2,6 +2,7 @@
 //! turns and [`run_team`] runs them, within limits.
 
 pub mod driver;
+pub mod llm;
 
 mod prompt;
 mod single;

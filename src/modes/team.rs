@@ -88,7 +88,7 @@ pub struct Team<'a> {
 
 /// Runs a trajectory to its end.
 pub async fn run_team(team: &Team<'_>, driver: &mut dyn Driver, watch: &dyn Watch) -> Ran {
-    let mut running = Running::new(team, driver.name(), watch);
+    let mut running = Running::new(team, driver, watch);
     let end = running.go_on(driver).await;
     running.close(end, driver.cost_usd()).await
 }
@@ -112,9 +112,9 @@ struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    fn new(team: &'a Team<'a>, driver: &str, watch: &'a dyn Watch) -> Self {
+    fn new(team: &'a Team<'a>, driver: &dyn Driver, watch: &'a dyn Watch) -> Self {
         let trajectory = Trajectory {
-            driver: driver.into(),
+            driver: driver.name().into(),
             model: team.model.clone(),
             alpha: team.alpha,
             offered: team.offered.iter().map(|arm| arm.id.clone()).collect(),
@@ -131,7 +131,7 @@ impl<'a> Running<'a> {
             watch,
             offered: team.offered.iter().map(|arm| Offered { description: able(arm) }).collect(),
             started: Instant::now(),
-            episode: Episode::new(team.offered.len(), team.guardrails.rules),
+            episode: Episode::new(team.offered.len(), driver.rules(team.guardrails.rules)),
             calls: vec![],
             seen: vec![],
             trajectory,

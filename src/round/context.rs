@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ArmId, Capability, Domain, Invalid, Mode, RewardWeights, TaskId};
+use super::{ArmId, Capability, Domain, Invalid, Mode, Proposal, RewardWeights, TaskId};
 
 /// A text's embedding: finite, of unit length.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,6 +87,8 @@ pub struct Context {
     pub weights: RewardWeights,
     /// What cost weighs for a policy that was trained on it, in [0, 1]; such a policy brings it into its own range.
     pub alpha: f64,
+    /// What a language model that routes says of it, where one was asked.
+    pub proposal: Option<Proposal>,
 }
 
 impl Context {
@@ -102,6 +104,7 @@ impl Context {
             last: None,
             weights: RewardWeights::default(),
             alpha: 0.0,
+            proposal: None,
         }
     }
 }

@@ -12,6 +12,7 @@ mod ids;
 mod kept;
 mod key;
 mod outcome;
+mod proposal;
 mod task;
 mod trajectory;
 mod unit;
@@ -29,6 +30,7 @@ pub use ids::{
 pub use kept::Kept;
 pub use key::{KeyChange, KeyHash, KeyId, KeyRecord, KeyRole};
 pub use outcome::{Call, CallStatus, Outcome, OutcomeStatus, ToolCall};
+pub use proposal::{Dialect, Proposal};
 pub use task::{Constraints, Message, Metadata, PROMPT_BYTES_MAX, Task};
 pub use trajectory::{Guardrail, ModeFallback, Trajectory, TurnTaken};
 pub use unit::{Mode, Propensity, RewardWeights, Score};

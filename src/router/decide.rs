@@ -97,7 +97,8 @@ impl Router {
         };
         let domain = task.domain.clone();
         let text = text.as_ref().into();
-        let mut context = Context { text, embedding, domain, neighbours, recall, candidates, last, weights, alpha };
+        let mut context =
+            Context { text, embedding, domain, neighbours, recall, candidates, last, weights, alpha, proposal: None };
         let started = Instant::now();
         let span = tracing::info_span!(
             target: TRACES,

@@ -15,9 +15,9 @@ use toml::{Table, Value};
 use super::{
     BagSettings, BetaThompsonSettings, Cascade, CascadeSettings, ClassifierSettings, DomainPriorSettings,
     EnsembleSettings, EpsilonGreedySettings, FeatureSettings, Features, HybridLinearSettings, HybridTextSettings,
-    HybridUcbSettings, KnnUcbSettings, Latent, LinThompsonSettings, LinUcbSettings, MemoryKnnSettings, ProbingSet,
-    ProbitSettings, ShrinkageSettings, SquareCbSettings, TrainedError, TrainedKind, Ucb1Settings,
-    features::TEXT_DIMENSIONS_MAX, mode_router::ModeRouterSettings, registry::build,
+    HybridUcbSettings, KnnUcbSettings, Latent, LinThompsonSettings, LinUcbSettings, LlmPolicySettings,
+    MemoryKnnSettings, ProbingSet, ProbitSettings, ShrinkageSettings, SquareCbSettings, TrainedError, TrainedKind,
+    Ucb1Settings, features::TEXT_DIMENSIONS_MAX, mode_router::ModeRouterSettings, registry::build,
 };
 use crate::action::wrap::{AffinitySettings, BudgetSettings, CostsSettings, DiscountSettings, NewArmSettings};
 
@@ -92,6 +92,8 @@ pub struct PolicySettings {
     pub bag: BagSettings,
     /// Settings of `hybrid_ucb`.
     pub hybrid_ucb: HybridUcbSettings,
+    /// Settings of `llm`.
+    pub llm: LlmPolicySettings,
     /// Settings of `classifier`.
     pub classifier: ClassifierSettings,
     /// Settings of `tfidf_classifier`.
@@ -330,6 +332,7 @@ impl PolicySettings {
         self.knn_ucb.check(checks.section("knn_ucb"));
         self.bag.check(checks.section("bag"));
         self.hybrid_ucb.check(checks.section("hybrid_ucb"));
+        self.llm.check(checks.section("llm"));
         let mut problems = checks.problems;
         if self.voters.is_empty() {
             problems.push("voters must name at least one policy".into());

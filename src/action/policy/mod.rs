@@ -35,6 +35,7 @@ mod learns_with;
 mod lin_thompson;
 mod lin_ucb;
 mod linear;
+mod llm;
 mod memory_knn;
 pub mod mode_router;
 #[cfg(test)]
@@ -77,6 +78,7 @@ pub use hybrid_ucb::{HybridUcb, HybridUcbSettings};
 pub use knn_ucb::{KnnUcb, KnnUcbSettings};
 pub use lin_thompson::{LinThompson, LinThompsonSettings};
 pub use lin_ucb::{LinUcb, LinUcbSettings};
+pub use llm::{Llm, LlmPolicySettings};
 pub use memory_knn::{MemoryKnn, MemoryKnnSettings};
 pub use probing::{ProbingCell, ProbingSet};
 pub use probit::{Probit, ProbitSettings};

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::{
     Bag, BetaThompson, Classifier, ClassifierSettings, DomainPrior, Ensemble, EpsilonGreedy, Fixed, HybridLinear,
-    HybridText, HybridUcb, KnnUcb, LinThompson, LinUcb, MemoryKnn, Policy, PolicySettings, Probit, SquareCb,
+    HybridText, HybridUcb, KnnUcb, LinThompson, LinUcb, Llm, MemoryKnn, Policy, PolicySettings, Probit, SquareCb,
     TrainedKind, Ucb1, Uniform, Voter, mode_router::ModeRouter,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The names that [`build`] knows; `fixed:ARM` takes an arm's id.
-pub const NAMES: [&str; 20] = [
+pub const NAMES: [&str; 21] = [
     "uniform",
     "fixed:ARM",
     "epsilon_greedy",
@@ -35,6 +35,7 @@ pub const NAMES: [&str; 20] = [
     "probit",
     "classifier",
     "tfidf_classifier",
+    "llm",
     "mode_router",
     "ensemble",
 ];
@@ -140,6 +141,7 @@ fn single(name: &str, settings: &PolicySettings, floor: f64) -> Result<Box<dyn P
         "hybrid_text" => Box::new(HybridText::new(settings.hybrid_text, floor)),
         "probit" => Box::new(Probit::new(settings.probit, floor)),
         "hybrid_linear" => Box::new(HybridLinear::new(settings.hybrid_linear, floor)),
+        "llm" => Box::new(Llm::new(settings.llm)),
         "classifier" => Box::new(classifier(TrainedKind::Classifier, &settings.classifier, floor)?),
         "tfidf_classifier" => Box::new(classifier(TrainedKind::TfidfClassifier, &settings.tfidf_classifier, floor)?),
         "mode_router" => {

@@ -16,7 +16,7 @@ const SCORE_ONLY: RewardWeights = RewardWeights { e1: 1.0, e2: 0.0 };
 
 /// Every registered policy that learns while it runs.
 fn learners() -> impl Iterator<Item = &'static str> {
-    let offline = ["uniform", "fixed:ARM", "classifier", "tfidf_classifier", "mode_router"];
+    let offline = ["uniform", "fixed:ARM", "classifier", "tfidf_classifier", "mode_router", "llm"];
     NAMES.into_iter().filter(move |name| !offline.contains(name))
 }
 

@@ -13,7 +13,7 @@ pub use rule::Rule;
 pub(super) use rule::best;
 
 use crate::{
-    grammar::{Episode, Turn, Violation},
+    grammar::{Episode, Rules, Turn, Violation},
     round::Mode,
 };
 
@@ -83,6 +83,11 @@ pub enum DriverError {
 pub trait Driver: Send {
     /// Its name, as the trajectory records it.
     fn name(&self) -> &'static str;
+
+    /// The rules that its trajectories follow, within those given: a driver's form of writing may know shorter trajectories.
+    fn rules(&self, rules: Rules) -> Rules {
+        rules
+    }
 
     /// The next turn.
     async fn next(&mut self, view: &View<'_>) -> Result<Written, DriverError>;

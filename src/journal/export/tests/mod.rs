@@ -114,6 +114,7 @@ fn decided(number: u128, domain: &str) -> Arc<Decided> {
         last: None,
         weights: RewardWeights::default(),
         alpha: 0.0,
+        proposal: None,
     };
     let p = |arm: &ArmId, p| Probability { mode: Mode::Single, arm: arm.clone(), p, expected: Some(0.5) };
     let decision = Decision {
