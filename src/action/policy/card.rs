@@ -17,7 +17,9 @@ use super::{
     EnsembleSettings, EpsilonGreedySettings, FeatureSettings, Features, HybridLinearSettings, HybridTextSettings,
     HybridUcbSettings, KnnUcbSettings, Latent, LinThompsonSettings, LinUcbSettings, MemoryKnnSettings, ProbingSet,
     ProbitSettings, ShrinkageSettings, SquareCbSettings, TrainedError, TrainedKind, Ucb1Settings,
-    features::TEXT_DIMENSIONS_MAX, mode_router::ModeRouterSettings, registry::build,
+    features::TEXT_DIMENSIONS_MAX,
+    mode_router::{Checkpoint, ModeRouterSettings},
+    registry::build,
 };
 use crate::action::wrap::{AffinitySettings, BudgetSettings, CostsSettings, DiscountSettings, NewArmSettings};
 
@@ -140,10 +142,12 @@ pub enum CardError {
     },
     /// A model was trained on another embedding model's vectors than those in use.
     #[error(
-        "classifier.model was trained on embeddings of {trained} ({trained_dimension} numbers), in use is {used} \
+        "{key} was trained on embeddings of {trained} ({trained_dimension} numbers), in use is {used} \
          ({used_dimension}): train it again, or set the embedding model back"
     )]
     OtherEmbedding {
+        /// The key that names it.
+        key: &'static str,
         /// What it was trained on.
         trained: String,
         /// Its dimension.
@@ -153,6 +157,20 @@ pub enum CardError {
         /// Its dimension.
         used_dimension: usize,
     },
+}
+
+/// Whether what `key` names was trained on the embeddings in use: the model and how many numbers it gives.
+pub fn same_embedding(key: &'static str, trained: (&str, usize), used: (&str, usize)) -> Result<(), CardError> {
+    if trained == used {
+        return Ok(());
+    }
+    Err(CardError::OtherEmbedding {
+        key,
+        trained: trained.0.into(),
+        trained_dimension: trained.1,
+        used: used.0.into(),
+        used_dimension: used.1,
+    })
 }
 
 fn yes() -> bool {
@@ -253,21 +271,28 @@ impl PolicySettings {
         Box::new(Latent::new(self.cascade))
     }
 
-    /// Whether the classifier's model fits the embedding model in use.
+    /// Whether what was trained on embeddings fits the embedding model in use.
     pub fn check_embedding(&self, model: &str, dimension: usize) -> Result<(), CardError> {
+        let used = (model, dimension);
         match self.classifier.loaded.as_ref().map(|loaded| &loaded.features) {
-            Some(Features::Embedding { model: trained, dimension: trained_dimension })
-                if trained != model || *trained_dimension != dimension =>
-            {
-                Err(CardError::OtherEmbedding {
-                    trained: trained.clone(),
-                    trained_dimension: *trained_dimension,
-                    used: model.into(),
-                    used_dimension: dimension,
-                })
+            Some(Features::Embedding { model, dimension }) => {
+                same_embedding(TrainedKind::Classifier.key(), (model, *dimension), used)?;
             }
-            Some(Features::Embedding { .. } | Features::Tfidf(_)) | None => Ok(()),
+            Some(Features::Tfidf(_)) | None => {}
         }
+        let key = TrainedKind::ModeRouter.key();
+        match &self.mode_router.loaded {
+            Some(loaded) => same_embedding(key, loaded.card.embedding(), used),
+            None if !self.names("mode_router") => Ok(()),
+            // One that cannot be read is reported where the policy is built.
+            None => Checkpoint::shipped().map_or(Ok(()), |shipped| same_embedding(key, shipped.card.embedding(), used)),
+        }
+    }
+
+    /// Whether a policy acts or votes, wrapped or not.
+    fn names(&self, policy: &str) -> bool {
+        let voters = self.voters.iter().map(|voter| &voter.policy);
+        voters.chain([&self.policy]).any(|name| name.rsplit(':').next() == Some(policy))
     }
 
     /// What was left out of the files that the card names, one sentence each, to be shown.
