@@ -25,9 +25,9 @@ fn decisions(criterion: &mut Criterion) {
         let card = Card::new(shape, "all-MiniLM-L6-v2".into(), [0.0, 0.5]);
         ModeRouter::new(&Checkpoint { card, weights: Weights::first(shape, 1), hash: String::new() }, 0.01)
     };
-    let shipped =
-        Checkpoint::shipped().map(|checkpoint| ModeRouter::new(&checkpoint, 0.01)).expect("it comes with the program");
-    for (name, router) in [("shipped", shipped), ("128x4x4", sized(Shape::default()))] {
+    for (name, router) in
+        [("64x2x4", sized(Shape { width: 64, layers: 2, heads: 4 })), ("128x4x4", sized(Shape::default()))]
+    {
         for (what, modes) in [("single", &[Mode::Single][..]), ("all_modes", &Mode::ALL[..])] {
             let context = context(modes);
             group.bench_function(format!("{name}_{what}"), |bench| bench.iter(|| router.decide(&context, 1)));

@@ -11,8 +11,9 @@ use super::{Router, RouterError, audit::RunBy};
 use crate::{
     action::{
         policy::{
-            Standings,
+            CardError, Standings,
             mode_router::{Checkpoint, ModeRouter},
+            same_embedding,
         },
         sample::{Stream, stream},
     },
@@ -84,6 +85,16 @@ impl ModeSettings {
         match &self.driver {
             ModeDriver::Rule => None,
             ModeDriver::Compact(checkpoint) => Some(Arc::new(ModeRouter::new(checkpoint, 0.0))),
+        }
+    }
+
+    /// Whether the mode-router that writes turns understands the embeddings in use; those of another model would be read, and mean nothing.
+    pub(super) fn check_embedding(&self, model: &str, dimension: usize) -> Result<(), CardError> {
+        match &self.driver {
+            ModeDriver::Rule => Ok(()),
+            ModeDriver::Compact(checkpoint) => {
+                same_embedding("modes.model", checkpoint.card.embedding(), (model, dimension))
+            }
         }
     }
 

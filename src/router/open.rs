@@ -162,6 +162,7 @@ impl Router {
         let started = Instant::now();
         let (committed, to_learn) = mpsc::channel(LEARNER_QUEUE);
         let RouterParts { embedder, memory, memory_shape, snapshots, catalogue, arm_maker, registry } = parts;
+        settings.modes.check_embedding(embedder.model_id(), embedder.dimension())?;
         let journal = Arc::new(Journal::open(&settings.journal(embedder.model_id()), committed).await?);
         let keeping = Keeping::new(settings.prompts, journal.secret().await?);
         let registry = with_verifier_changes(registry, journal.verifier_changes().await?).await?;

@@ -142,10 +142,12 @@ pub enum CardError {
     },
     /// A model was trained on another embedding model's vectors than those in use.
     #[error(
-        "classifier.model was trained on embeddings of {trained} ({trained_dimension} numbers), in use is {used} \
+        "{key} was trained on embeddings of {trained} ({trained_dimension} numbers), in use is {used} \
          ({used_dimension}): train it again, or set the embedding model back"
     )]
     OtherEmbedding {
+        /// The key that names it.
+        key: &'static str,
         /// What it was trained on.
         trained: String,
         /// Its dimension.
@@ -155,6 +157,20 @@ pub enum CardError {
         /// Its dimension.
         used_dimension: usize,
     },
+}
+
+/// Whether what `key` names was trained on the embeddings in use: the model and how many numbers it gives.
+pub fn same_embedding(key: &'static str, trained: (&str, usize), used: (&str, usize)) -> Result<(), CardError> {
+    if trained == used {
+        return Ok(());
+    }
+    Err(CardError::OtherEmbedding {
+        key,
+        trained: trained.0.into(),
+        trained_dimension: trained.1,
+        used: used.0.into(),
+        used_dimension: used.1,
+    })
 }
 
 fn yes() -> bool {
@@ -251,21 +267,18 @@ impl PolicySettings {
         Box::new(Latent::new(self.cascade))
     }
 
-    /// Whether the classifier's model fits the embedding model in use.
+    /// Whether what was trained on embeddings fits the embedding model in use.
     pub fn check_embedding(&self, model: &str, dimension: usize) -> Result<(), CardError> {
+        let used = (model, dimension);
         match self.classifier.loaded.as_ref().map(|loaded| &loaded.features) {
-            Some(Features::Embedding { model: trained, dimension: trained_dimension })
-                if trained != model || *trained_dimension != dimension =>
-            {
-                Err(CardError::OtherEmbedding {
-                    trained: trained.clone(),
-                    trained_dimension: *trained_dimension,
-                    used: model.into(),
-                    used_dimension: dimension,
-                })
+            Some(Features::Embedding { model, dimension }) => {
+                same_embedding(TrainedKind::Classifier.key(), (model, *dimension), used)?;
             }
-            Some(Features::Embedding { .. } | Features::Tfidf(_)) | None => Ok(()),
+            Some(Features::Tfidf(_)) | None => {}
         }
+        let key = TrainedKind::ModeRouter.key();
+        let trained = self.mode_router.loaded.as_ref().map(|loaded| loaded.card.embedding());
+        trained.map_or(Ok(()), |trained| same_embedding(key, trained, used))
     }
 
     /// What was left out of the files that the card names, one sentence each, to be shown.

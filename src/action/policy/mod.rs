@@ -62,7 +62,7 @@ use crate::round::{ArmId, Candidate, Context, Domain, Mode, VoterView};
 pub use arm_features::observe;
 pub use bag::{Bag, BagSettings};
 pub use beta_thompson::{BetaThompson, BetaThompsonSettings};
-pub use card::{CardError, PolicySettings, VoterSettings, lay_over};
+pub use card::{CardError, PolicySettings, VoterSettings, lay_over, same_embedding};
 pub use cascade::{Attempt, Cascade, CascadeSettings, Escalate, Latent, NextStep, SOLVED};
 pub use classifier::{
     ArmModel, Classifier, ClassifierModel, ClassifierSettings, Features, HeldOut, MODEL_DOMAINS_MAX, Vocabulary, words,

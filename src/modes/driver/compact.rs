@@ -54,8 +54,8 @@ impl Compact {
             }
         };
         let nodes = view.episode.nodes();
-        for node in self.read..nodes.len() {
-            let (role, worker) = (nodes[node].role, nodes[node].worker);
+        for (node, made) in nodes.iter().enumerate().skip(self.read) {
+            let (role, worker) = (made.role, made.worker);
             let seen = seen(view, &view.seen[node]);
             self.router.network().read(&mut reading, Piece::Seen { node, role, worker, seen });
         }

@@ -189,6 +189,34 @@ mod tests {
         assert!((together[0] * 5.0 - gradient[0] * 2.0).abs() < 1e-12);
     }
 
+    /// The parts within a mode sum to 0 and all rollouts of a mode move it alike, so that telling the parts apart changes nothing for the
+    /// mode itself.
+    #[test]
+    fn a_modes_gradient_is_that_of_grpo_before_it_is_averaged() {
+        const MODES: [usize; 8] = [0, 0, 1, 1, 1, 2, 2, 2];
+        const REWARDS: [f64; 8] = [1.0, 0.0, 1.0, 1.0, 0.0, -1.0, 1.0, 0.0];
+        let mean_of = |mode: usize| {
+            let of: Vec<f64> = (0..8).filter(|row| MODES[*row] == mode).map(|row| REWARDS[row]).collect();
+            of.iter().sum::<f64>() / of.len() as f64
+        };
+        let (mu, sigma) = (0.375, 0.744_024);
+        let gradient = |advantage: [f64; 8]| -> Vec<f64> {
+            let scores = Var::new(&[[1.0_f64, -0.5, 0.2]], &CPU).unwrap();
+            let chosen = Tensor::new(&MODES.map(|mode| mode as u32), &CPU).unwrap();
+            let log_pi = log_softmax(&scores).squeeze(0).unwrap().index_select(&chosen, 0).unwrap();
+            let old = log_pi.detach();
+            let batch =
+                Batch { log_pi: &log_pi, log_old: &old, log_ref: &old, advantage: &advantage, kind: &[Kind::Mode; 8] };
+            let settings = LossSettings { beta: 0.0, ..LossSettings::default() };
+            let whole = (loss(&batch, Counts { mode: 8, inner: 24 }, &settings).unwrap().total * 8.0).unwrap();
+            whole.backward().unwrap().get(&scores).unwrap().flatten_all().unwrap().to_vec1().unwrap()
+        };
+        let apart = gradient(MODES.map(|mode| (mean_of(mode) - mu) / sigma));
+        let grpo = gradient(REWARDS.map(|reward| (reward - mu) / sigma));
+        assert!(grpo.iter().any(|g| g.abs() > 0.1), "{grpo:?}");
+        assert!(apart.iter().zip(&grpo).all(|(apart, grpo)| (apart - grpo).abs() < 1e-12), "{apart:?} {grpo:?}");
+    }
+
     #[test]
     fn length_changes_nothing_at_the_same_mean_and_pieces_add_up() {
         let short = Case {

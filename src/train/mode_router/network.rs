@@ -320,3 +320,70 @@ fn log_softmax(scores: &Tensor) -> Result<Tensor> {
     let scores = scores.broadcast_sub(&scores.max_keepdim(last)?.detach())?;
     scores.broadcast_sub(&scores.exp()?.sum_keepdim(last)?.log()?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        action::policy::mode_router::{Descriptor, Seen},
+        round::Mode,
+    };
+
+    /// A trajectory among so many workers: two calls, the first one's output.
+    fn rounds(workers: usize) -> Sequence {
+        let call = |worker| Piece::Written(Token::Call(worker));
+        let seen = |node, worker, seen| Piece::Seen { node, role: None, worker, seen };
+        let last = workers - 1;
+        let described = (0..workers).map(|n| Descriptor { domain_mean: 0.1 * n as f32, ..Descriptor::default() });
+        let (pieces, mode) = (vec![Piece::Start], Token::Mode(Mode::Multi));
+        let pieces = [
+            pieces,
+            vec![Piece::Written(mode), call(0), seen(0, 0, Seen::Fail), call(last), seen(1, last, Seen::Pass)],
+        ];
+        let choice = |at, token, nodes| Choice { at, token, nodes };
+        Sequence {
+            prefix: Prefix {
+                embedding: (0..EMBEDDING).map(|n| (n as f32).sin() / 14.0).collect(),
+                alpha: 0.1 * workers as f32,
+                workers: described.collect(),
+            },
+            pieces: pieces.concat(),
+            choices: vec![
+                choice(0, mode, 0),
+                choice(1, Token::Call(0), 0),
+                choice(3, Token::Call(last), 1),
+                choice(5, Token::Answer(1), 2),
+            ],
+        }
+    }
+
+    #[test]
+    fn pools_of_several_sizes_in_a_batch_change_nothing_for_each_other() {
+        let weights = Weights::first(Shape { width: 16, layers: 2, heads: 2 }, 9);
+        let network = Network::fixed(&weights, DType::F64, &Device::Cpu).unwrap();
+        let (mut longer, mut all) = (rounds(5), vec![rounds(2), rounds(3)]);
+        longer
+            .pieces
+            .extend([Piece::Written(Token::Call(1)), Piece::Seen { node: 2, role: None, worker: 1, seen: Seen::Pass }]);
+        longer.choices.push(Choice { at: 7, token: Token::Answer(2), nodes: 3 });
+        all.push(longer);
+        let together = network.read(&all.iter().collect::<Vec<_>>()).unwrap();
+        let together: Vec<f64> = together.log_pi.to_vec1().unwrap();
+        let alone = all.iter().flat_map(|one| network.read(&[one]).unwrap().log_pi.to_vec1::<f64>().unwrap());
+        for (together, alone) in together.iter().zip(alone) {
+            assert!((together - alone).abs() < 1e-9 && alone > -20.0, "{together} {alone}");
+        }
+    }
+
+    #[test]
+    fn what_comes_later_changes_nothing_that_was_said_before() {
+        let weights = Weights::first(Shape { width: 16, layers: 2, heads: 2 }, 9);
+        let network = Network::fixed(&weights, DType::F64, &Device::Cpu).unwrap();
+        let (one, mut other) = (rounds(3), rounds(3));
+        other.pieces[5] = Piece::Seen { node: 1, role: None, worker: 2, seen: Seen::Fail };
+        let of = |sequence: &Sequence| network.read(&[sequence]).unwrap().log_pi.to_vec1::<f64>().unwrap();
+        let (one, other) = (of(&one), of(&other));
+        assert_eq!(one[..3], other[..3]);
+        assert_ne!(one[3], other[3]);
+    }
+}

@@ -17,6 +17,9 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;ma
     h1{font-size:1.4rem}figure{display:inline-block;margin:0 1rem 1.5rem 0}figcaption{font-weight:600}svg text{font-size:11px;fill:#445}\
     .legend{font-size:.85rem}.legend b{font-weight:400;margin-right:1rem}";
 
+/// A step's value, where it has one.
+type Value<'a> = &'a dyn Fn(&StepReport) -> Option<f64>;
+
 /// A chart's lines: a name and a value of each step.
 type Lines = Vec<(String, Vec<(f64, f64)>)>;
 
@@ -31,7 +34,7 @@ pub fn render(title: &str, runs: &[(String, Vec<StepReport>)]) -> String {
         runs.iter().map(line).collect()
     };
     let learning = |value: fn(&StepReport) -> f64| move |step: &StepReport| (!step.warm_up).then(|| value(step));
-    let charts: [(&str, &dyn Fn(&StepReport) -> Option<f64>); 7] = [
+    let charts: [(&str, Value<'_>); 7] = [
         ("Reward", &learning(|step| step.reward)),
         ("Score of answered rollouts", &learning(|step| step.score)),
         ("Calls", &learning(|step| step.calls)),

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::{
     Descriptor,
     packed::{pack, unpack},
-    piece::{NODES_MAX, PLACES, ROWS},
     weights::{EMBEDDING, Shape, Weights},
 };
 
@@ -17,6 +16,8 @@ const GRAMMAR: &str = "pointsman-modes-1";
 const CARD: &str = "card";
 /// The largest file that is read.
 const BYTES_MAX: u64 = 256 << 20;
+/// The most dollars that can be meant.
+const COST_REFERENCE_MAX: f64 = 1e6;
 
 /// What a checkpoint is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,7 +31,7 @@ pub struct Card {
     pub descriptor: usize,
     /// Numbers of an embedding.
     pub embedding: usize,
-    /// The model that embedded the tasks; any of as many numbers is read, no other understands it.
+    /// The model that embedded the tasks; another one's, of as many numbers too, are refused where it is used.
     pub embedding_model: String,
     /// The alphas that it was trained on, in [0, 1].
     pub alpha: [f64; 2],
@@ -156,6 +157,11 @@ impl Checkpoint {
 }
 
 impl Card {
+    /// The model whose embeddings it understands, and how many numbers they have.
+    pub fn embedding(&self) -> (&str, usize) {
+        (&self.embedding_model, self.embedding)
+    }
+
     fn check(&self, path: &str) -> Result<(), CheckpointError> {
         let other =
             |what, found: String, wanted: String| CheckpointError::Other { path: path.into(), what, found, wanted };
@@ -173,13 +179,109 @@ impl Card {
             return Err(other("embeddings of so many numbers:", self.embedding.to_string(), EMBEDDING.to_string()));
         }
         let [low, high] = self.alpha;
-        if !self.shape.is_sound() || !(0.0 <= low && low <= high && high <= 1.0) {
-            return Err(CheckpointError::Shape {
-                path: path.into(),
-                reason: "its card has a shape or an alpha out of range".into(),
-            });
+        let sound = self.shape.is_sound()
+            && (0.0 <= low && low <= high && high <= 1.0)
+            && (0.0..=COST_REFERENCE_MAX).contains(&self.cost_reference_usd);
+        if !sound {
+            let reason = "its card has a shape, an alpha or a cost_reference_usd out of range".into();
+            return Err(CheckpointError::Shape { path: path.into(), reason });
         }
-        debug_assert!(ROWS > NODES_MAX && PLACES > NODES_MAX);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::action::policy::{
+        PolicySettings, build,
+        mode_router::{Numbers, Raw},
+    };
+
+    const TINY: Shape = Shape { width: 16, layers: 1, heads: 2 };
+    const FILE: &str = "model.safetensors";
+
+    fn bytes() -> Vec<u8> {
+        let card = Card { cost_reference_usd: 0.01, ..Card::new(TINY, "all-MiniLM-L6-v2".into(), [0.1, 0.5]) };
+        Checkpoint::to_bytes(&card, &Weights::first(TINY, 1)).unwrap()
+    }
+
+    /// What is said of a file whose card or numbers were changed.
+    fn refused(change: impl FnOnce(&mut Value, &mut Numbers)) -> String {
+        let (text, mut numbers) = unpack(CARD, &bytes()).unwrap();
+        let mut card = serde_json::from_str(&text).unwrap();
+        change(&mut card, &mut numbers);
+        let changed = pack(CARD, &card.to_string(), &numbers).unwrap();
+        Checkpoint::from_bytes(&changed, FILE).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_card_or_a_part_that_is_not_as_it_should_be_is_named() {
+        let set = |key: &str, value: Value| refused(|card, _| card[key] = value);
+        let cases = [
+            (set("colour", "red".into()), "unknown field `colour`"),
+            (refused(|card, _| drop(card.as_object_mut().unwrap().remove("seed"))), "missing field `seed`"),
+            (set("cost_reference_usd", json!(-1.0)), "cost_reference_usd out of range"),
+            (set("cost_reference_usd", Value::Null), "expected f64"),
+            (set("alpha", json!([0.0, 1.5])), "out of range"),
+            (set("shape", json!({"width": 15, "layers": 1, "heads": 2})), "out of range"),
+            (refused(|_, numbers| drop(numbers.remove("task"))), "task is missing"),
+            (
+                refused(|_, numbers| drop(numbers.insert("more".into(), (vec![1], vec![0.0])))),
+                "more is none of its parts",
+            ),
+            (
+                refused(|_, numbers| numbers.get_mut("places").unwrap().1[0] = f32::INFINITY),
+                "places has a number that is not",
+            ),
+        ];
+        for (found, wanted) in cases {
+            assert!(found.contains(wanted) && found.contains(FILE), "{found:?} does not say {wanted:?}");
+        }
+        let training = pack("training", "{}", &Numbers::new()).unwrap();
+        let error = Checkpoint::from_bytes(&training, FILE).unwrap_err().to_string();
+        assert!(error.contains("its header has no card") && error.contains("pointsman train mode-router"), "{error}");
+    }
+
+    #[test]
+    fn a_policy_card_names_a_checkpoint_and_is_refused_with_a_bad_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        fs::write(&path, bytes()).unwrap();
+        let card = "[mode_router]\nmodel = \"model.safetensors\"";
+        let settings = PolicySettings::parse_in(card, folder.path()).unwrap();
+        assert_eq!(build("mode_router", &settings).unwrap().name(), "mode_router");
+        // As many numbers of another model of embeddings would be read, and mean nothing.
+        assert!(settings.check_embedding("all-MiniLM-L6-v2", EMBEDDING).is_ok());
+        let error = settings.check_embedding("bge-small-en-v1.5", EMBEDDING).unwrap_err().to_string();
+        assert!(error.contains("all-MiniLM-L6-v2") && error.contains("bge-small-en-v1.5"), "{error}");
+        fs::write(&path, &bytes()[..500]).unwrap();
+        let error = PolicySettings::parse_in(card, folder.path()).unwrap_err();
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        assert!(format!("{error} {source:?}").contains(FILE), "{error} {source:?}");
+    }
+
+    #[test]
+    fn raw_numbers_of_one_worker_are_neutral() {
+        let alone =
+            Descriptor::relative(&[Raw { output_tokens: 9.0, latency_ms: 9.0, cost_usd: 9.0, ..Raw::default() }]);
+        assert_eq!(alone, [Descriptor::default()]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_damage_makes_the_reader_panic_or_let_through_what_is_not_finite(
+            place in any::<prop::sample::Index>(), value in any::<u8>(),
+        ) {
+            let mut damaged = bytes();
+            let place = place.index(damaged.len().min(6_000));
+            damaged[place] = value;
+            if let Ok(read) = Checkpoint::from_bytes(&damaged, FILE) {
+                prop_assert!(read.weights.numbers.values().flatten().all(|number| number.is_finite()));
+            }
+        }
     }
 }
