@@ -267,6 +267,9 @@ fn dataset(folder: &std::path::Path, models: &[&str], cost: f64) {
         })
         .collect();
     std::fs::write(folder.join("tasks.jsonl"), tasks.join("\n")).unwrap();
+    let priced = |model: &&str| json!({"model": model, "input_per_1m": 1.0, "output_per_1m": 1.0});
+    let listed = json!({"models": models.iter().map(priced).collect::<Vec<_>>()});
+    std::fs::write(folder.join("models.json"), listed.to_string()).unwrap();
     let rows = (0..30)
         .flat_map(|n| models.iter().enumerate().map(move |(m, model)| format!("t{n},{model},{},{cost}", (n + m) % 2)));
     std::fs::write(
