@@ -12,6 +12,7 @@
 pub mod advantage;
 pub mod environment;
 pub mod evaluate;
+pub mod grading;
 pub mod loss;
 pub mod network;
 pub mod optimiser;
