@@ -10,6 +10,7 @@
 //! Reference: RouteWeaver.
 
 pub mod advantage;
+pub mod backbone;
 pub mod environment;
 pub mod evaluate;
 pub mod grading;

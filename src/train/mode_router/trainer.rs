@@ -121,6 +121,12 @@ pub struct StepReport {
     pub warm_up: bool,
     /// The loss.
     pub loss: f64,
+    /// The part of it that mode tokens have.
+    #[serde(default)]
+    pub loss_mode: f64,
+    /// The part of it that all other tokens of the policy have.
+    #[serde(default)]
+    pub loss_inner: f64,
     /// The part of the queries whose mode was forced.
     pub rho: f64,
     /// Mean reward of the rollouts, (1 - alpha) task + alpha efficiency; task alone in the cold start.
@@ -357,6 +363,8 @@ impl<'a> Trainer<'a> {
             };
             let part = loss(&batch, counts, &settings)?;
             report.loss += number(&part.total)?;
+            report.loss_mode += part.mode;
+            report.loss_inner += part.inner;
             report.kl += part.kl;
             gather(gradients, &self.variables, &part.total.backward()?)?;
         }
@@ -461,9 +469,13 @@ impl<'a> Trainer<'a> {
 }
 
 /// The first setting that differs, but for the number of steps: a training may go on for longer.
-fn difference(kept: &TrainSettings, asked: &TrainSettings) -> Option<String> {
-    let json = |settings: &TrainSettings| {
-        serde_json::to_value(TrainSettings { steps: 0, ..settings.clone() }).unwrap_or_default()
+pub(super) fn difference<S: Serialize>(kept: &S, asked: &S) -> Option<String> {
+    let json = |settings: &S| {
+        let mut json = serde_json::to_value(settings).unwrap_or_default();
+        if let Some(settings) = json.as_object_mut() {
+            settings.remove("steps");
+        }
+        json
     };
     let (kept, asked) = (json(kept), json(asked));
     let differs = kept.as_object()?.iter().find(|(key, value)| asked.get(key.as_str()) != Some(value))?;
