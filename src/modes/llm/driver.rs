@@ -15,11 +15,13 @@ use super::{
     Llm, Offer,
     ask::Prompt,
     conversation::Conversation,
-    propose::MODE_TAKEN,
-    tongue::{Told, Tongue, note},
+    tongue::{Told, Tongue},
 };
 use crate::{
-    grammar::{Rules, Turn, Violation},
+    grammar::{
+        Rules, Turn, Violation,
+        dialect::routeweaver::{MODE_TAKEN, note},
+    },
     modes::driver::{Driver, DriverError, SeenCall, View, Written},
     round::{ArmId, Dialect, Mode, Proposal},
 };

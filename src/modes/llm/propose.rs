@@ -2,20 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::{
-    Llm, Offer,
-    ask::Prompt,
-    conversation::Conversation,
-    tongue::{Tongue, note},
-};
+use super::{Llm, Offer, ask::Prompt, conversation::Conversation, tongue::Tongue};
 use crate::{
-    grammar::{Episode, Rules, Turn, Violation},
+    grammar::{
+        Episode, Rules, Turn, Violation,
+        dialect::routeweaver::{MODE_TAKEN, note},
+    },
     round::{Dialect, Mode, Proposal},
     telemetry::Metric,
 };
-
-/// What the model is told after it declared a mode.
-pub(super) const MODE_TAKEN: &str = "The mode is taken. Write your first call.";
 
 impl Llm {
     /// Asks for the mode and the first call. The workers are told in the order given, by number; `modes` are those that the task may

@@ -166,14 +166,3 @@ impl Tongue {
         }
     }
 }
-
-/// What the model is told beside what came of its calls, where the rules leave it little choice.
-pub(super) fn note(episode: &Episode) -> Option<&'static str> {
-    let last_turn = episode.turns_left() == 1;
-    if episode.may_answer() && (episode.calls_left() == 0 || last_turn) {
-        return Some("No call is left. Write the answer.");
-    }
-    let summarizes = episode.mode() == Some(Mode::Agentic) && !episode.is_summarized();
-    (summarizes && (episode.calls_left() == 1 || episode.turns_left() == 2))
-        .then_some("One call is left, and it must be the summarizer's.")
-}

@@ -10,8 +10,10 @@
 //! Reference: RouteWeaver.
 
 pub mod advantage;
+pub mod backbone;
 pub mod environment;
 pub mod evaluate;
+pub mod grading;
 pub mod loss;
 pub mod network;
 pub mod optimiser;

@@ -6,6 +6,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{
     environment::{Made, Outcome, Query, World},
+    grading::Trajectory,
     loss::Kind,
     network::{Choice, Sequence},
 };
@@ -41,6 +42,20 @@ pub struct Rollout {
     pub made: Vec<Made>,
     /// How it ended.
     pub ended: Ended,
+}
+
+impl Trajectory for Rollout {
+    fn mode(&self) -> Option<Mode> {
+        self.mode
+    }
+
+    fn calls(&self) -> usize {
+        self.made.len()
+    }
+
+    fn ended(&self) -> &Ended {
+        &self.ended
+    }
 }
 
 /// Who writes a trajectory.
@@ -108,6 +123,31 @@ pub fn stream(parts: &[&[u8]]) -> ChaCha8Rng {
         hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
     }
     ChaCha8Rng::from_seed(*hasher.finalize().as_bytes())
+}
+
+/// One part's stream, of a training's seed.
+pub fn seeded(seed: u64, what: &[u8], numbers: &[u64]) -> ChaCha8Rng {
+    let bytes: Vec<u8> = std::iter::once(&seed).chain(numbers).flat_map(|n| n.to_le_bytes()).collect();
+    stream(&[what, &bytes])
+}
+
+/// The queries of a step, so many of all: all are had before one comes again.
+pub fn picked(seed: u64, all: usize, queries: usize, step: u64) -> Vec<usize> {
+    let order = |epoch: u64| {
+        let mut order: Vec<usize> = (0..all).collect();
+        order.shuffle(&mut seeded(seed, b"order", &[epoch]));
+        order
+    };
+    let n = queries as u64;
+    let (mut known, mut picked) = ((u64::MAX, vec![]), Vec::new());
+    for place in step * n..(step + 1) * n {
+        let epoch = place / all as u64;
+        if known.0 != epoch {
+            known = (epoch, order(epoch));
+        }
+        picked.push(known.1[(place % all as u64) as usize]);
+    }
+    picked
 }
 
 /// A query's workers in another order, which its rollouts share: entry i is the environment's place of the policy's worker i.

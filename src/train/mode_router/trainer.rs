@@ -3,22 +3,22 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use candle_core::{DType, Device, Tensor, Var};
-use rand::seq::SliceRandom;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    advantage::{Advantage, AdvantageSettings, Graded, Scale, advantages, pooled},
+    advantage::{Advantage, Scale},
     environment::{Environment, World},
+    grading::{Costs, Group, Weighing, weigh},
     loss::{Batch, Counts, Kind, LossSettings, loss, number, support},
     network::{Network, Sequence, variables, weights_of},
     optimiser::{AdamW, gather},
-    rollout::{Ended, Free, Rollout, prefix, roll, shuffled, stream},
+    rollout::{Free, Rollout, picked, prefix, roll, seeded, shuffled},
     schedule::Schedule,
     warm_up,
 };
 use crate::{
-    action::policy::mode_router::{Frozen, Numbers, Piece, Prefix, Shape, Weights, mode_place, pack, unpack},
+    action::policy::mode_router::{Frozen, Numbers, Piece, Prefix, Shape, Weights, pack, unpack},
     round::Mode,
 };
 
@@ -26,8 +26,6 @@ use crate::{
 const PIECE: usize = 64;
 /// The header's key of what is kept beside the numbers.
 const TRAINING: &str = "training";
-/// The quantile of trajectories' costs that halves a reward.
-const COST_QUANTILE: f64 = 0.95;
 
 /// How a mode-router is trained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -123,6 +121,12 @@ pub struct StepReport {
     pub warm_up: bool,
     /// The loss.
     pub loss: f64,
+    /// The part of it that mode tokens have.
+    #[serde(default)]
+    pub loss_mode: f64,
+    /// The part of it that all other tokens of the policy have.
+    #[serde(default)]
+    pub loss_inner: f64,
     /// The part of the queries whose mode was forced.
     pub rho: f64,
     /// Mean reward of the rollouts, (1 - alpha) task + alpha efficiency; task alone in the cold start.
@@ -162,15 +166,7 @@ pub struct Trainer<'a> {
     optimiser: AdamW,
     reference: Weights,
     done: u64,
-    costs: Vec<f64>,
-    cost_reference_usd: Option<f64>,
-}
-
-/// A query's rollouts.
-struct Group {
-    alpha: f64,
-    forced: bool,
-    rollouts: Vec<Rollout>,
+    costs: Costs,
 }
 
 /// What is kept beside the tensors.
@@ -192,7 +188,6 @@ impl<'a> Trainer<'a> {
         let first = Weights::first(settings.shape, settings.seed);
         let variables = variables(&first, DType::F32, &device)?;
         let optimiser = AdamW::new(&variables, settings.warm_up_rate, 0.0, 1.0)?;
-        let (done, costs, cost_reference_usd) = (0, vec![], None);
         Ok(Self {
             environment,
             settings,
@@ -200,9 +195,8 @@ impl<'a> Trainer<'a> {
             variables,
             optimiser,
             reference: first,
-            done,
-            costs,
-            cost_reference_usd,
+            done: 0,
+            costs: Costs::default(),
         })
     }
 
@@ -223,7 +217,7 @@ impl<'a> Trainer<'a> {
 
     /// Dollars at which a trajectory's cost halves its reward: the 95th percentile of the cold start's trajectories.
     pub fn cost_reference_usd(&self) -> f64 {
-        self.cost_reference_usd.unwrap_or_else(|| quantile(&self.costs))
+        self.costs.reference_usd()
     }
 
     /// The network's numbers, as they are now.
@@ -247,28 +241,11 @@ impl<'a> Trainer<'a> {
     }
 
     fn rng(&self, what: &[u8], numbers: &[u64]) -> rand_chacha::ChaCha8Rng {
-        let bytes: Vec<u8> =
-            std::iter::once(&self.settings.seed).chain(numbers).flat_map(|n| n.to_le_bytes()).collect();
-        stream(&[what, &bytes])
+        seeded(self.settings.seed, what, numbers)
     }
 
-    /// The queries of a step: all are had before one comes again.
     fn queries(&self, step: u64) -> Vec<usize> {
-        let (all, n) = (self.environment.queries().len(), self.settings.queries as u64);
-        let order = |epoch: u64| {
-            let mut order: Vec<usize> = (0..all).collect();
-            order.shuffle(&mut self.rng(b"order", &[epoch]));
-            order
-        };
-        let (mut known, mut picked) = ((u64::MAX, vec![]), Vec::new());
-        for place in step * n..(step + 1) * n {
-            let epoch = place / all as u64;
-            if known.0 != epoch {
-                known = (epoch, order(epoch));
-            }
-            picked.push(known.1[(place % all as u64) as usize]);
-        }
-        picked
+        picked(self.settings.seed, self.environment.queries().len(), self.settings.queries, step)
     }
 
     /// What a query looks like in a step: its alpha, its workers' order, its prefix.
@@ -311,29 +288,11 @@ impl<'a> Trainer<'a> {
     fn learn(&mut self, step: u64) -> Result<StepReport, TrainError> {
         let groups = self.groups(step)?;
         let cold = self.settings.schedule.is_cold(step);
-        if cold {
-            let answered = groups.iter().flat_map(|group| &group.rollouts).filter_map(cost);
-            self.costs.extend(answered);
-        } else if self.cost_reference_usd.is_none() {
-            self.cost_reference_usd = Some(quantile(&self.costs));
-        }
+        self.costs.see(&groups, cold);
         let mut report = StepReport { step: self.done, rho: self.settings.schedule.rho(step), ..StepReport::default() };
-        let (mut rows, mut weights) = (Vec::new(), Vec::new());
-        let mut told = Told::default();
-        let graded: Vec<Vec<Graded>> =
-            groups.iter().map(|group| group.rollouts.iter().map(|rollout| self.graded(rollout)).collect()).collect();
-        let over_batch = (self.settings.scale == Scale::Batch).then(|| pooled(&graded));
-        for (group, graded) in groups.iter().zip(graded) {
-            let alpha = if cold { 0.0 } else { group.alpha };
-            let settings = AdvantageSettings { alpha, plain: group.forced || !self.settings.comet, pooled: over_batch };
-            let found = advantages(&graded, settings);
-            told.add(group, &graded, &found, alpha);
-            for (rollout, advantage) in group.rollouts.iter().zip(found) {
-                rows.push(rollout);
-                weights.push(advantage);
-            }
-        }
-        told.tell(&mut report);
+        let weighing = Weighing { cold, comet: self.settings.comet, scale: self.settings.scale };
+        let weights = weigh(&groups, &self.costs, weighing, &mut report).concat();
+        let rows: Vec<&Rollout> = groups.iter().flat_map(|group| &group.rollouts).collect();
         let mut gradients = BTreeMap::new();
         self.descend(&rows, &weights, &mut gradients, &mut report)?;
         self.keep_modes_alive(step, &mut gradients, &mut report)?;
@@ -342,7 +301,7 @@ impl<'a> Trainer<'a> {
     }
 
     /// Every query's rollouts, written side by side.
-    fn groups(&self, step: u64) -> Result<Vec<Group>, TrainError> {
+    fn groups(&self, step: u64) -> Result<Vec<Group<Rollout>>, TrainError> {
         let network = Frozen::new(self.weights()?);
         let write = |query: usize| {
             let (alpha, order, prefix) = self.look(self.done, query);
@@ -356,18 +315,6 @@ impl<'a> Trainer<'a> {
             Group { alpha, forced: forced.is_some(), rollouts: (0..self.settings.rollouts).map(rollout).collect() }
         };
         Ok(self.queries(self.done).into_par_iter().map(write).collect())
-    }
-
-    fn graded(&self, rollout: &Rollout) -> Graded {
-        let (task, efficiency) = match rollout.ended {
-            Ended::Answered(outcome) => {
-                let left = outcome.cost_usd.map(|cost| outcome.score / (1.0 + cost / self.cost_reference_usd()));
-                (Some(outcome.score), left)
-            }
-            Ended::Violated(_) | Ended::Unterminated => (Some(-1.0), Some(-1.0)),
-            Ended::Failed => (None, None),
-        };
-        Graded { mode: rollout.mode, task, efficiency }
     }
 
     /// The gradient of the loss, piece by piece.
@@ -416,6 +363,8 @@ impl<'a> Trainer<'a> {
             };
             let part = loss(&batch, counts, &settings)?;
             report.loss += number(&part.total)?;
+            report.loss_mode += part.mode;
+            report.loss_inner += part.inner;
             report.kl += part.kl;
             gather(gradients, &self.variables, &part.total.backward()?)?;
         }
@@ -451,8 +400,8 @@ impl<'a> Trainer<'a> {
             settings: self.settings.clone(),
             done: self.done,
             updates: self.optimiser.updates,
-            costs: self.costs.clone(),
-            cost_reference_usd: self.cost_reference_usd,
+            costs: self.costs.seen.clone(),
+            cost_reference_usd: self.costs.reference_usd,
         };
         let mut numbers = Numbers::new();
         let mut keep = |part: &str, name: &str, tensor: &Tensor| -> Result<(), TrainError> {
@@ -513,15 +462,20 @@ impl<'a> Trainer<'a> {
         optimiser.updates = kept.updates;
         trainer.optimiser = optimiser;
         trainer.reference = Weights { shape: trainer.settings.shape, numbers };
-        (trainer.done, trainer.costs, trainer.cost_reference_usd) = (kept.done, kept.costs, kept.cost_reference_usd);
+        trainer.done = kept.done;
+        trainer.costs = Costs { seen: kept.costs, reference_usd: kept.cost_reference_usd };
         Ok(trainer)
     }
 }
 
 /// The first setting that differs, but for the number of steps: a training may go on for longer.
-fn difference(kept: &TrainSettings, asked: &TrainSettings) -> Option<String> {
-    let json = |settings: &TrainSettings| {
-        serde_json::to_value(TrainSettings { steps: 0, ..settings.clone() }).unwrap_or_default()
+pub(super) fn difference<S: Serialize>(kept: &S, asked: &S) -> Option<String> {
+    let json = |settings: &S| {
+        let mut json = serde_json::to_value(settings).unwrap_or_default();
+        if let Some(settings) = json.as_object_mut() {
+            settings.remove("steps");
+        }
+        json
     };
     let (kept, asked) = (json(kept), json(asked));
     let differs = kept.as_object()?.iter().find(|(key, value)| asked.get(key.as_str()) != Some(value))?;
@@ -535,87 +489,4 @@ fn plain(piece: &[usize], rows: &[&Rollout], weights: &[Option<Advantage>]) -> V
         std::iter::repeat_n(weight.mode + weight.inner, rows[*row].kinds.len())
     };
     piece.iter().flat_map(of).collect()
-}
-
-fn cost(rollout: &Rollout) -> Option<f64> {
-    match rollout.ended {
-        Ended::Answered(outcome) => outcome.cost_usd,
-        Ended::Violated(_) | Ended::Unterminated | Ended::Failed => None,
-    }
-}
-
-/// The reference cost of so many; 1 where none is above 0.
-fn quantile(costs: &[f64]) -> f64 {
-    let mut costs: Vec<f64> = costs.iter().copied().filter(|cost| *cost > 0.0).collect();
-    costs.sort_by(f64::total_cmp);
-    let place = (COST_QUANTILE * costs.len() as f64) as usize;
-    costs.get(place.min(costs.len().saturating_sub(1))).copied().unwrap_or(1.0)
-}
-
-/// Sums of a step.
-#[derive(Default)]
-struct Told {
-    rollouts: u64,
-    counted: f64,
-    reward: f64,
-    answered: f64,
-    score: f64,
-    cost_usd: f64,
-    calls: f64,
-    free: f64,
-    modes: [f64; 3],
-    by_mode: [(f64, f64); 3],
-    of_mode: f64,
-    of_inner: f64,
-    violations: BTreeMap<String, u64>,
-}
-
-impl Told {
-    fn add(&mut self, group: &Group, graded: &[Graded], found: &[Option<Advantage>], alpha: f64) {
-        for ((rollout, graded), found) in group.rollouts.iter().zip(graded).zip(found) {
-            self.rollouts += 1;
-            let broke = match rollout.ended {
-                Ended::Answered(outcome) => {
-                    self.answered += 1.0;
-                    self.score += outcome.score;
-                    self.cost_usd += outcome.cost_usd.unwrap_or_default();
-                    self.calls += rollout.made.len() as f64;
-                    None
-                }
-                Ended::Violated(violation) => Some(violation.code()),
-                Ended::Unterminated => Some("unterminated"),
-                Ended::Failed => None,
-            };
-            if let Some(code) = broke {
-                *self.violations.entry(code.to_owned()).or_default() += 1;
-            }
-            if let (Some(task), Some(mode)) = (graded.task, rollout.mode) {
-                let of = &mut self.by_mode[mode_place(mode)];
-                *of = (of.0 + task, of.1 + 1.0);
-            }
-            if let Some(task) = graded.task {
-                self.counted += 1.0;
-                self.reward += (1.0 - alpha) * task + alpha * graded.efficiency.unwrap_or(task);
-            }
-            if let (false, Some(mode)) = (group.forced, rollout.mode) {
-                self.free += 1.0;
-                self.modes[mode_place(mode)] += 1.0;
-                self.of_mode += found.map_or(0.0, |found| found.mode.abs());
-            }
-            self.of_inner += found.map_or(0.0, |found| found.inner.abs());
-        }
-    }
-
-    fn tell(self, report: &mut StepReport) {
-        report.rollouts = self.rollouts;
-        report.reward = self.reward / self.counted.max(1.0);
-        report.score = self.score / self.answered.max(1.0);
-        report.cost_usd = self.cost_usd / self.answered.max(1.0);
-        report.calls = self.calls / self.answered.max(1.0);
-        report.by_mode = self.by_mode.map(|(sum, n)| sum / f64::max(n, 1.0));
-        report.modes = self.modes.map(|n| n / self.free.max(1.0));
-        report.advantage_mode = self.of_mode / self.free.max(1.0);
-        report.advantage_inner = self.of_inner / (self.rollouts as f64).max(1.0);
-        report.violations = self.violations;
-    }
 }

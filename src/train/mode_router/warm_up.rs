@@ -50,8 +50,9 @@ impl Rules<'_> {
     }
 }
 
-impl Writer for Rules<'_> {
-    fn write(&mut self, _reading: &Reading, writing: &Writing) -> Option<Token> {
+impl Rules<'_> {
+    /// The next token; none where nothing may follow.
+    pub fn draw(&mut self, writing: &Writing) -> Option<Token> {
         let distribution = self.distribution(writing);
         // Every mode's rules are practised alike, however seldom it is to be declared.
         let drawn = match distribution.first() {
@@ -62,6 +63,12 @@ impl Writer for Rules<'_> {
         let token = drawn.map(|(token, _)| *token)?;
         self.targets.push(distribution);
         Some(token)
+    }
+}
+
+impl Writer for Rules<'_> {
+    fn write(&mut self, _reading: &Reading, writing: &Writing) -> Option<Token> {
+        self.draw(writing)
     }
 }
 

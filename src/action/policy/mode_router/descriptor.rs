@@ -60,6 +60,20 @@ impl Descriptor {
     }
 }
 
+impl Descriptor {
+    /// The same in words, for a language model. What is not known is left out.
+    pub fn words(&self) -> String {
+        let Self { domain_mean, mean, log_output_tokens, latency_class, log_cost } = self;
+        let mut words =
+            format!("right on {:.0} % of such questions, {:.0} % of all", 100.0 * domain_mean, 100.0 * mean);
+        let times = [(log_cost.exp(), "cost"), (log_output_tokens.exp(), "length"), (latency_class.exp2(), "time")];
+        for (times, what) in times.into_iter().filter(|(times, _)| *times != 1.0) {
+            words.push_str(&format!("; {times:.2} times the usual {what}"));
+        }
+        words
+    }
+}
+
 /// Natural logarithms less their mean over those that are known; 0 where unknown.
 fn logs(offered: &[Raw], of: impl Fn(&Raw) -> f32) -> Vec<f32> {
     let known: Vec<Option<f32>> = offered.iter().map(|raw| Some(of(raw)).filter(|x| *x > 0.0).map(f32::ln)).collect();

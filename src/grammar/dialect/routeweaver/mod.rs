@@ -22,7 +22,7 @@ mod render;
 mod tests;
 
 pub use parse::parse;
-pub use render::{observations, question, render, rules};
+pub use render::{MODE_TAKEN, note, observations, question, render, rules};
 
 /// The tags that a turn or its observations may have.
 pub(super) const NAMES: [&str; 4] = ["mode", "route", "answer", "observation"];

@@ -4,9 +4,12 @@ use std::fmt::Write;
 
 use super::super::escape::escape;
 use crate::{
-    grammar::{Answer, Request, Role, Rules, Turn},
+    grammar::{Answer, Episode, Request, Role, Rules, Turn},
     round::Mode,
 };
+
+/// What the model is told after it declared a mode.
+pub const MODE_TAKEN: &str = "The mode is taken. Write your first call.";
 
 /// A turn as the policy would write it; none for an answer by place, which this form has no words for.
 pub fn render(turn: &Turn) -> Option<String> {
@@ -33,6 +36,17 @@ pub fn observations<'a>(calls: impl IntoIterator<Item = (usize, Option<Role>, &'
         format!("<observation{attributes}>\n{}\n</observation>", escape(text))
     };
     calls.into_iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+/// What the model is told beside what came of its calls, where the rules leave it little choice.
+pub fn note(episode: &Episode) -> Option<&'static str> {
+    let last_turn = episode.turns_left() == 1;
+    if episode.may_answer() && (episode.calls_left() == 0 || last_turn) {
+        return Some("No call is left. Write the answer.");
+    }
+    let summarizes = episode.mode() == Some(Mode::Agentic) && !episode.is_summarized();
+    (summarizes && (episode.calls_left() == 1 || episode.turns_left() == 2))
+        .then_some("One call is left, and it must be the summarizer's.")
 }
 
 /// The question and the workers' descriptions, both escaped: the first message of the user.
