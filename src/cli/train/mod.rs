@@ -1,5 +1,6 @@
 //! `pointsman train`: makes of recorded outcomes the files that policies start from.
 
+mod backbone;
 mod mode_router;
 
 use std::path::{Path, PathBuf};
@@ -57,6 +58,7 @@ Then name the file in a policy card:
   pointsman train mode-router --dataset llmrouter coderouterbench --run run --out mode-router.safetensors
   pointsman train mode-router --dataset llmrouter coderouterbench --run run --resume
   pointsman train mode-router --dataset llmrouter --no-progressive --run without
+  pointsman train mode-router --dataset llmrouter --backbone qwen2.5-7b-instruct --device cuda:0 --run adapters
 
 It prints what the policy would do beside fixed ways of working, on tasks that it never saw. docs/mode-router.md says what is
 recorded and what is simulated.")]

@@ -13,6 +13,7 @@ use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use pointsman::{
     action::policy::mode_router::{Card, Checkpoint, Frozen, Shape},
     replay::Dataset,
+    round::Embedding,
     train::mode_router::{
         StepReport, TrainSettings, Trainer,
         environment::{Environment, Matrix, Pool, VerifierSettings},
@@ -22,6 +23,7 @@ use pointsman::{
 };
 use serde::Serialize;
 
+use super::backbone::{self, BackboneArguments};
 use crate::cli::{
     dataset::ReadArguments,
     embedded::{Embedded, embedded},
@@ -52,15 +54,15 @@ pub(super) struct ModeRouterArguments {
     /// Seeds everything.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Steps after the rules are learnt.
-    #[arg(long, value_name = "N", default_value_t = 1_400)]
-    steps: u64,
+    /// Steps after the rules are learnt [default: 1400, with --backbone 90].
+    #[arg(long, value_name = "N")]
+    steps: Option<u64>,
     /// The network's size: WIDTHxLAYERSxHEADS.
     #[arg(long, value_name = "SHAPE", default_value = "64x2x4")]
     shape: Shape,
-    /// The optimiser's rate.
-    #[arg(long, value_name = "RATE", default_value_t = 1e-3)]
-    rate: f64,
+    /// The optimiser's rate [default: 1e-3, with --backbone 1e-6].
+    #[arg(long, value_name = "RATE")]
+    rate: Option<f64>,
     /// Where the policy is written.
     #[arg(long, value_name = "FILE", default_value = "mode-router.safetensors")]
     out: PathBuf,
@@ -85,6 +87,8 @@ pub(super) struct ModeRouterArguments {
     /// Train in the toy instead, with and without progressive exploration: ten seconds each.
     #[arg(long, conflicts_with = "dataset")]
     toy: bool,
+    #[command(flatten)]
+    language_model: BackboneArguments,
 }
 
 fn alphas(text: &str) -> Result<[f64; 2], String> {
@@ -114,11 +118,38 @@ pub(super) async fn run(arguments: ModeRouterArguments, folders: &Folders) -> Re
     let mut model = String::new();
     for path in &arguments.dataset {
         let dataset = arguments.read.dataset(path, &[])?;
-        let vectors = embedded(&dataset, folders).await?;
+        let vectors = match arguments.language_model.backbone {
+            Some(_) => unread(&dataset)?,
+            None => embedded(&dataset, folders).await?,
+        };
         model.clone_from(&vectors.model);
         parts.push(split(&dataset, &vectors, with_cost)?);
     }
-    tokio::task::block_in_place(|| trained(&arguments, parts, &model, device))
+    tokio::task::block_in_place(|| match &arguments.language_model.backbone {
+        Some(backbone) => adapted(&arguments, backbone, &parts, &device),
+        None => trained(&arguments, parts, &model, device),
+    })
+}
+
+/// Embeddings for whom reads the texts themselves.
+fn unread(dataset: &Dataset) -> Result<Embedded> {
+    let vector = Embedding::new(vec![1.0])?;
+    Ok(Embedded { model: String::new(), dimension: 1, vectors: vec![vector; dataset.tasks.len()] })
+}
+
+fn adapted(arguments: &ModeRouterArguments, model: &Path, parts: &[Parts], device: &Device) -> Result<()> {
+    let mut settings = arguments.language_model.settings();
+    settings.seed = arguments.seed;
+    settings.steps = arguments.steps.unwrap_or(settings.steps);
+    settings.rate = arguments.rate.unwrap_or(settings.rate);
+    settings.alpha = arguments.alpha_range;
+    settings.comet = !arguments.no_comet;
+    settings.schedule.progressive = !arguments.no_progressive;
+    if arguments.no_support {
+        settings.schedule.support = 0.0;
+    }
+    let pool = Pool::new(parts.iter().map(|part| &part.train as &dyn Environment).collect());
+    backbone::run(&pool, model, settings, device, (&arguments.run, arguments.resume))
 }
 
 fn device(name: &str) -> Result<Device> {
@@ -194,12 +225,12 @@ fn settings(arguments: &ModeRouterArguments) -> TrainSettings {
     let mut settings = TrainSettings {
         shape: arguments.shape,
         seed: arguments.seed,
-        steps: arguments.steps,
-        rate: arguments.rate,
         alpha: arguments.alpha_range,
         comet: !arguments.no_comet,
         ..TrainSettings::default()
     };
+    settings.steps = arguments.steps.unwrap_or(settings.steps);
+    settings.rate = arguments.rate.unwrap_or(settings.rate);
     settings.schedule.progressive = !arguments.no_progressive;
     if arguments.no_support {
         settings.schedule.support = 0.0;
@@ -277,7 +308,7 @@ fn trained(arguments: &ModeRouterArguments, parts: Vec<Parts>, model: &str, devi
     Ok(())
 }
 
-fn read_steps(path: &Path) -> Result<Vec<StepReport>> {
+pub(super) fn read_steps(path: &Path) -> Result<Vec<StepReport>> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     text.lines().map(|line| serde_json::from_str(line).with_context(|| format!("{}: {line}", path.display()))).collect()
 }

@@ -3,7 +3,7 @@
 use super::{LlmSettings, Offer};
 use crate::{
     grammar::{
-        Episode, Request, Role, Rules, Turn, Violation,
+        Answer, Episode, Request, Role, Rules, Turn, Violation,
         dialect::{
             escape::escape,
             router_r1::{self, Names, NamesError, Trail},
@@ -122,7 +122,14 @@ impl Tongue {
     /// Reads a turn that follows what was written so far.
     pub fn parse(&self, text: &str, episode: &Episode) -> Result<Turn, Violation> {
         match self {
-            Self::Routeweaver => routeweaver::parse(text, episode),
+            Self::Routeweaver => Ok(match routeweaver::parse(text, episode)? {
+                // As adapters are trained to answer, whose world keeps outputs from them.
+                Turn::Answer(Answer::Text(answer)) => {
+                    let node = routeweaver::named(&answer).filter(|node| episode.may_answer_with(*node));
+                    Turn::Answer(node.map_or(Answer::Text(answer), Answer::Node))
+                }
+                turn @ (Turn::Mode(_) | Turn::Calls(_) | Turn::Answer(Answer::Node(_))) => turn,
+            }),
             Self::RouterR1(names) => {
                 let mut trail = Trail::after(episode.nodes().len());
                 let turn = router_r1::parse(text, &trail, names)?;

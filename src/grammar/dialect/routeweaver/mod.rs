@@ -10,6 +10,8 @@
 //! observation := <observation [id="nK" role="R"]>...</observation>      written by the environment only
 //! ```
 //!
+//! An answer that is nothing but a call's name (`n2`) stands for that call's output ([`named`]).
+//!
 //! [`parse`] reads one turn of the policy's, without what a model may have thought aloud before it; the
 //! [`Episode`](crate::grammar::Episode) then says whether it may be taken. Both name what is wrong by the same codes. Workers are
 //! `worker_1` to `worker_n`: neither names nor prices are told.
@@ -21,7 +23,7 @@ mod render;
 #[cfg(test)]
 mod tests;
 
-pub use parse::parse;
+pub use parse::{named, parse};
 pub use render::{MODE_TAKEN, note, observations, question, render, rules};
 
 /// The tags that a turn or its observations may have.

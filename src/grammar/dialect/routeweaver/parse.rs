@@ -124,6 +124,11 @@ fn route(element: &Element<'_>, mode: Mode) -> Result<Request, Violation> {
     Ok(Request { worker, role, refs, task })
 }
 
+/// The call that an answer names, by place from 0: one that is nothing but `n1` or the like stands for that call's output.
+pub fn named(answer: &str) -> Option<usize> {
+    place(answer.trim(), "n")
+}
+
 /// The place from 0 that a name such as `worker_1` or `n1` says; none for a number that is written in another way.
 fn place(name: &str, prefix: &str) -> Option<usize> {
     let digits = name.strip_prefix(prefix)?;

@@ -256,8 +256,7 @@ pub(super) fn written(turn: &Turn) -> String {
 /// An answer that is a call's name stands for that call's output.
 fn pointed(turn: Turn) -> Turn {
     let Turn::Answer(Answer::Text(text)) = &turn else { return turn };
-    let digits = text.trim().strip_prefix('n').filter(|digits| digits.len() <= 3);
-    match digits.and_then(|digits| digits.parse::<usize>().ok()).and_then(|number| number.checked_sub(1)) {
+    match routeweaver::named(text) {
         Some(node) => Turn::Answer(Answer::Node(node)),
         None => turn,
     }
