@@ -123,6 +123,10 @@ async fn a_task_says_in_which_modes_it_may_be_run_and_how_cost_weighs() {
         let (status, problem) = served.post("/v1/tasks", &ask(more)).await;
         assert_eq!((status, &problem["field"]), (422, &json!(field)), "{problem}");
     }
+    // A name that means an arm run in a mode is no arm's, whenever it comes.
+    let named = json!({"id": "multi:fickle", "kind": "scripted", "default_skill": 0.5});
+    let (status, problem) = served.post("/v1/arms", &named).await;
+    assert_eq!((status, &problem["type"]), (422, &json!("urn:pointsman:problem:invalid-arm")), "{problem}");
     // Who runs the model itself makes one call.
     let (_, routed) = served.post("/v1/route", &sum(2, 3)).await;
     assert_eq!(routed["mode"], "single", "{routed}");

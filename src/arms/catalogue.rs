@@ -121,14 +121,20 @@ impl Catalogue {
         let mut by_id = BTreeMap::new();
         for arm in arms {
             let id = arm.id.clone();
-            if Mode::of_way(id.as_str()).0 != Mode::Single {
-                return Err(CatalogueError::Reserved(id));
-            }
+            Self::admits(&id)?;
             if by_id.insert(id.clone(), arm).is_some() {
                 return Err(CatalogueError::Twice(id));
             }
         }
         Ok(Self { arms: by_id, order })
+    }
+
+    /// Refuses a name that means an arm run in some mode.
+    pub fn admits(id: &ArmId) -> Result<(), CatalogueError> {
+        match Mode::of_way(id.as_str()) {
+            (Mode::Single, _) => Ok(()),
+            (Mode::Multi | Mode::Agentic, _) => Err(CatalogueError::Reserved(id.clone())),
+        }
     }
 
     /// The arm of this name.

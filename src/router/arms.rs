@@ -92,6 +92,7 @@ impl Router {
     /// Adds an arm, given as in an `[[arms]]` table of the configuration.
     pub async fn add_arm(&self, table: serde_json::Value) -> Result<ArmReport, RouterError> {
         let arm = (self.arm_maker)(&table).map_err(RouterError::BadArm)?.id;
+        Catalogue::admits(&arm)?;
         let _one_at_a_time = self.policies.changing.lock().await;
         if self.catalogue.load().get(&arm).is_ok() {
             return Err(CatalogueError::Twice(arm).into());
