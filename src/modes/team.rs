@@ -449,6 +449,6 @@ fn cut(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.into();
     }
-    let end = (0..=bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    let end = text.floor_char_boundary(bytes);
     format!("{} [...]", &text[..end])
 }

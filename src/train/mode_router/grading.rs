@@ -57,18 +57,18 @@ impl Costs {
     pub fn reference_usd(&self) -> f64 {
         self.reference_usd.unwrap_or_else(|| quantile(&self.seen))
     }
+}
 
-    fn graded<T: Trajectory>(&self, rollout: &T) -> Graded {
-        let (task, efficiency) = match rollout.ended() {
-            Ended::Answered(outcome) => {
-                let left = outcome.cost_usd.map(|cost| outcome.score / (1.0 + cost / self.reference_usd()));
-                (Some(outcome.score), left)
-            }
-            Ended::Violated(_) | Ended::Unterminated => (Some(-1.0), Some(-1.0)),
-            Ended::Failed => (None, None),
-        };
-        Graded { mode: rollout.mode(), task, efficiency }
-    }
+fn graded<T: Trajectory>(rollout: &T, reference_usd: f64) -> Graded {
+    let (task, efficiency) = match rollout.ended() {
+        Ended::Answered(outcome) => {
+            let left = outcome.cost_usd.map(|cost| outcome.score / (1.0 + cost / reference_usd));
+            (Some(outcome.score), left)
+        }
+        Ended::Violated(_) | Ended::Unterminated => (Some(-1.0), Some(-1.0)),
+        Ended::Failed => (None, None),
+    };
+    Graded { mode: rollout.mode(), task, efficiency }
 }
 
 /// How trajectories are weighed.
@@ -89,8 +89,10 @@ pub fn weigh<T: Trajectory>(
     weighing: Weighing,
     report: &mut StepReport,
 ) -> Vec<Vec<Option<Advantage>>> {
-    let graded: Vec<Vec<Graded>> =
-        groups.iter().map(|group| group.rollouts.iter().map(|rollout| costs.graded(rollout)).collect()).collect();
+    // Once for all: in the cold start it is a quantile of every cost so far.
+    let reference_usd = costs.reference_usd();
+    let graded = |group: &Group<T>| group.rollouts.iter().map(|rollout| graded(rollout, reference_usd)).collect();
+    let graded: Vec<Vec<Graded>> = groups.iter().map(graded).collect();
     let over_batch = (weighing.scale == Scale::Batch).then(|| pooled(&graded));
     let mut told = Told::default();
     let weigh = |(group, graded): (&Group<T>, Vec<Graded>)| {

@@ -20,6 +20,7 @@ pub mod optimiser;
 pub mod plots;
 pub mod rollout;
 pub mod schedule;
+mod softmax;
 pub mod toy;
 mod trainer;
 mod warm_up;

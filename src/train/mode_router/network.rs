@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 
+use super::softmax::{log_softmax, softmax};
 use crate::{
     action::policy::mode_router::{
         ALPHA, EMBEDDING, NODES_MAX, PLACES, PLAIN, Piece, Prefix, ROWS, Shape, TASK, WORKER, Weights, logit_place,
@@ -307,18 +308,6 @@ impl Plan {
         }
         (places, absent, chosen)
     }
-}
-
-fn softmax(scores: &Tensor) -> Result<Tensor> {
-    let last = scores.rank() - 1;
-    let parts = scores.broadcast_sub(&scores.max_keepdim(last)?.detach())?.exp()?;
-    parts.broadcast_div(&parts.sum_keepdim(last)?)
-}
-
-fn log_softmax(scores: &Tensor) -> Result<Tensor> {
-    let last = scores.rank() - 1;
-    let scores = scores.broadcast_sub(&scores.max_keepdim(last)?.detach())?;
-    scores.broadcast_sub(&scores.exp()?.sum_keepdim(last)?.log()?)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Trajectories that the policy writes in a world, without the grammar's mask, and those that practice for the rules is made of.
 
-use rand::seq::SliceRandom;
-use rand::{Rng, SeedableRng};
+use rand::{Rng, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 use super::{
@@ -11,7 +10,7 @@ use super::{
     network::{Choice, Sequence},
 };
 use crate::{
-    action::policy::mode_router::{Frozen, PLACES, Piece, Prefix, Reading, draw},
+    action::policy::mode_router::{Frozen, PLACES, Piece, Prefix, Reading, draw, pmf},
     grammar::{Answer, Rules, Token, Turn, Violation, Writing},
     round::Mode,
 };
@@ -109,13 +108,6 @@ impl Writer for Masked<'_> {
     }
 }
 
-fn pmf(logits: &[(Token, f32)]) -> Vec<(Token, f64)> {
-    let most = logits.iter().map(|(_, logit)| *logit).fold(f32::NEG_INFINITY, f32::max);
-    let parts: Vec<f64> = logits.iter().map(|(_, logit)| f64::from(logit - most).exp()).collect();
-    let whole: f64 = parts.iter().sum();
-    logits.iter().zip(parts).map(|((token, _), part)| (*token, part / whole)).collect()
-}
-
 /// A stream of random numbers of its own for each part of a training, so that it goes on exactly where it was left.
 pub fn stream(parts: &[&[u8]]) -> ChaCha8Rng {
     let mut hasher = blake3::Hasher::new();
@@ -155,6 +147,13 @@ pub fn shuffled(workers: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
     let mut order: Vec<usize> = (0..workers).collect();
     order.shuffle(rng);
     order
+}
+
+/// What a query looks like in a step: its alpha, evenly from a range, and its workers' order.
+pub fn look(seed: u64, [low, high]: [f64; 2], workers: usize, step: u64, query: usize) -> (f64, Vec<usize>) {
+    let mut rng = seeded(seed, b"look", &[step, query as u64]);
+    let alpha = low + (high - low) * rng.random::<f64>();
+    (alpha, shuffled(workers, &mut rng))
 }
 
 /// What the policy knows of a query before the first token.
@@ -219,13 +218,7 @@ pub fn roll(
         if let Some(Turn::Calls(calls)) = taken {
             let first = rollout.made.len();
             let layer = writing.episode().nodes().last().map_or(0, |node| node.layer);
-            let made = calls.iter().map(|call| Made {
-                worker: order[call.worker],
-                role: call.role,
-                refs: call.refs.clone(),
-                layer,
-            });
-            rollout.made.extend(made);
+            rollout.made.extend(Made::all(&calls, order, layer));
             let Ok(seen) = world.run(&rollout.made, first..rollout.made.len()) else {
                 rollout.ended = Ended::Failed;
                 break;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use super::{
     environment::{Environment, Failed, Made, Outcome, Query, Toy, World},
     loss::{Batch, Counts, Kind, LossSettings, loss, number, support},
-    network::{Choice, Network, Sequence, variables},
+    network::{Network, Sequence, variables},
     rollout::{Ended, Free, Rollout, prefix, roll, stream},
     *,
 };
@@ -236,7 +236,6 @@ fn calls_that_fail_are_no_evidence_and_training_goes_on() {
         ended.contains(&Ended::Failed) && ended.iter().all(|ended| !matches!(ended, Ended::Answered(_))),
         "{ended:?}"
     );
-    let _ = Choice { at: 0, token: Token::EndLayer, nodes: 0 };
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::{
     loss::{Batch, Counts, Kind, LossSettings, loss, number, support},
     network::{Network, Sequence, variables, weights_of},
     optimiser::{AdamW, gather},
-    rollout::{Free, Rollout, picked, prefix, roll, seeded, shuffled},
+    rollout::{Free, Rollout, look, picked, prefix, roll, seeded},
     schedule::Schedule,
     warm_up,
 };
@@ -250,11 +250,8 @@ impl<'a> Trainer<'a> {
 
     /// What a query looks like in a step: its alpha, its workers' order, its prefix.
     fn look(&self, step: u64, query: usize) -> (f64, Vec<usize>, Prefix) {
-        use rand::Rng;
-        let mut rng = self.rng(b"look", &[step, query as u64]);
-        let [low, high] = self.settings.alpha;
-        let alpha = low + (high - low) * rng.random::<f64>();
-        let order = shuffled(self.environment.queries()[query].workers.len(), &mut rng);
+        let workers = self.environment.queries()[query].workers.len();
+        let (alpha, order) = look(self.settings.seed, self.settings.alpha, workers, step, query);
         let prefix = prefix(&self.environment.queries()[query], alpha, &order);
         (alpha, order, prefix)
     }

@@ -160,11 +160,16 @@ impl ModeRouter {
     fn among(&self, reading: &Reading, writing: &Writing, may: impl Fn(Token) -> bool) -> Vec<(Token, f64)> {
         let logits: Vec<(Token, f32)> =
             self.network().logits(reading, writing).into_iter().filter(|(token, _)| may(*token)).collect();
-        let most = logits.iter().map(|(_, logit)| *logit).fold(f32::NEG_INFINITY, f32::max);
-        let parts: Vec<f64> = logits.iter().map(|(_, logit)| f64::from(logit - most).exp()).collect();
-        let whole: f64 = parts.iter().sum();
-        logits.into_iter().zip(parts).map(|((token, _), part)| (token, part / whole)).collect()
+        pmf(&logits)
     }
+}
+
+/// The probability of each token among these.
+pub fn pmf(logits: &[(Token, f32)]) -> Vec<(Token, f64)> {
+    let most = logits.iter().map(|(_, logit)| *logit).fold(f32::NEG_INFINITY, f32::max);
+    let parts: Vec<f64> = logits.iter().map(|(_, logit)| f64::from(logit - most).exp()).collect();
+    let whole: f64 = parts.iter().sum();
+    logits.iter().zip(parts).map(|((token, _), part)| (*token, part / whole)).collect()
 }
 
 /// The entry that `u` in [0, 1) falls on.

@@ -13,6 +13,7 @@ use super::{
     Adapters, Architecture, BackboneError, Config, Target,
     source::{Source, take, take_if_there},
 };
+use crate::train::mode_router::softmax::softmax;
 
 /// Tokens, each with what it may look back on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -314,10 +315,4 @@ impl Linear {
             None => Ok(y),
         }
     }
-}
-
-/// Softmax of the last dimension, out of operations that have gradients.
-fn softmax(scores: &Tensor) -> Result<Tensor> {
-    let parts = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?.detach())?.exp()?;
-    parts.broadcast_div(&parts.sum_keepdim(D::Minus1)?)
 }

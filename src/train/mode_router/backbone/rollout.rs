@@ -226,13 +226,7 @@ impl<'a> Transcript<'a> {
     fn run(&mut self, calls: &[Request]) -> Option<String> {
         let first = self.rollout.made.len();
         let layer = self.episode.nodes().last().map_or(0, |node| node.layer);
-        let made = calls.iter().map(|call| Made {
-            worker: self.order[call.worker],
-            role: call.role,
-            refs: call.refs.clone(),
-            layer,
-        });
-        self.rollout.made.extend(made);
+        self.rollout.made.extend(Made::all(calls, self.order, layer));
         let seen = self.world.run(&self.rollout.made, first..self.rollout.made.len()).ok()?;
         let texts: Vec<(usize, Option<Role>, String)> =
             (first..).zip(calls).zip(seen).map(|((place, call), seen)| (place, call.role, told(seen))).collect();

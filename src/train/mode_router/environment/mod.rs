@@ -12,7 +12,7 @@ pub use toy::Toy;
 
 use crate::{
     action::policy::mode_router::{Descriptor, Seen},
-    grammar::Role,
+    grammar::{Request, Role},
 };
 
 /// One task to practise on.
@@ -41,6 +41,18 @@ pub struct Made {
     pub refs: Vec<usize>,
     /// The layer that it ran in.
     pub layer: usize,
+}
+
+impl Made {
+    /// The calls of one layer, as a policy asks for them that knows the workers in an order of its own.
+    pub fn all<'c>(calls: &'c [Request], order: &'c [usize], layer: usize) -> impl Iterator<Item = Self> + 'c {
+        calls.iter().map(move |call| Self {
+            worker: order[call.worker],
+            role: call.role,
+            refs: call.refs.clone(),
+            layer,
+        })
+    }
 }
 
 /// How a trajectory went.

@@ -11,10 +11,9 @@ mod tests;
 use std::collections::BTreeMap;
 
 use candle_core::{Tensor, Var};
-use rand::Rng;
 use serde::{Deserialize, Serialize};
 
-use self::packed::{Packed, chunks, log_softmax, sums};
+use self::packed::{Packed, chunks, sums};
 use super::{
     Adapters, Backbone, Gradients, LoraSettings, Sampling, TextRollout, lora,
     practice::{self, practised},
@@ -31,8 +30,9 @@ use crate::{
         grading::{Costs, Group, Weighing, weigh},
         loss::{Batch, Counts, Kind, LossSettings, loss, number, support},
         optimiser::AdamW,
-        rollout::{picked, seeded, shuffled},
+        rollout::{look, picked, seeded},
         schedule::Schedule,
+        softmax::log_softmax,
     },
 };
 
@@ -367,9 +367,7 @@ impl<'a> BackboneTrainer<'a> {
 
     /// What a query looks like in a step: its alpha, its workers' order.
     fn look(&self, step: u64, query: usize) -> (f64, Vec<usize>) {
-        let mut rng = self.rng(b"look", &[step, query as u64]);
-        let [low, high] = self.settings.alpha;
-        let alpha = low + (high - low) * rng.random::<f64>();
-        (alpha, shuffled(self.environment.queries()[query].workers.len(), &mut rng))
+        let workers = self.environment.queries()[query].workers.len();
+        look(self.settings.seed, self.settings.alpha, workers, step, query)
     }
 }

@@ -83,8 +83,3 @@ pub fn sums(log_pi: &Tensor, branches: [&[u32]; 3]) -> candle_core::Result<Tenso
     let sums = branches.into_iter().map(&mut sum).collect::<candle_core::Result<Vec<_>>>()?;
     Tensor::stack(&sums, 0)
 }
-
-pub fn log_softmax(scores: &Tensor) -> candle_core::Result<Tensor> {
-    let scores = scores.broadcast_sub(&scores.max_keepdim(1)?.detach())?;
-    scores.broadcast_sub(&scores.exp()?.sum_keepdim(1)?.log()?)
-}
