@@ -142,11 +142,11 @@ async fn a_first_call_of_another_worker_is_given_to_the_drawn_one() {
 #[tokio::test]
 async fn an_answer_that_only_names_a_call_is_its_output() {
     for (answer, output) in
-        [("<answer>n1</answer>", "right 42"), ("<answer> n2 </answer>", "wrong 41"), ("<answer>n3</answer>", "n3")]
+        [("<answer>n1</answer>", "right 42"), ("<answer> n2 </answer>", "right 41"), ("<answer>n3</answer>", "n3")]
     {
         let endpoint = Endpointed::new(&[CALL_1, CALL_1, Says(answer)]).await;
         let llm = endpoint.llm(no_change, Dialect::Routeweaver);
-        let pool = Pool::new(&["a", "bb"], &["right 42", "wrong 41"]);
+        let pool = Pool::new(&["a", "bb"], &["right 42", "right 41"]);
         let ran = pool.run(Mode::Multi, &mut driver(&llm, None, &pool)).await;
         assert_eq!((ran.outcome.output.as_str(), violations(&ran).len()), (output, 0), "{answer}");
     }
