@@ -129,7 +129,14 @@ mod tests {
 
     fn dataset() -> Dataset {
         let model = |name| Model { arm: ArmId::new(name).unwrap(), input_per_1m: 1.0, output_per_1m: 1.0 };
-        let result = |score| TaskResult { score, cost_usd: 1.0, measured: true, applied: None };
+        let result = |score| TaskResult {
+            score,
+            cost_usd: 1.0,
+            measured: true,
+            applied: None,
+            output_tokens: None,
+            latency_ms: None,
+        };
         let task = |id: &str, scores: [f64; 2]| DatasetTask {
             id: TaskId::new(id).unwrap(),
             split: "test".into(),

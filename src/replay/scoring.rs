@@ -123,6 +123,8 @@ mod tests {
             cost_usd: *cost_usd,
             measured: *measured,
             applied: None,
+            output_tokens: None,
+            latency_ms: None,
         };
         DatasetTask {
             id: TaskId::new("t").unwrap(),

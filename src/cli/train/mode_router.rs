@@ -280,7 +280,11 @@ fn trained(arguments: &ModeRouterArguments, parts: Vec<Parts>, model: &str, devi
         settings.alpha[1]
     );
     let card = Card {
-        cost_reference_usd: trainer.cost_reference_usd(),
+        cost_reference_usd: parts
+            .iter()
+            .zip(0..)
+            .map(|(part, pool)| (part.name.clone(), trainer.cost_reference_usd(pool)))
+            .collect(),
         trained_on: names.join(", "),
         command,
         seed: settings.seed,
@@ -293,8 +297,8 @@ fn trained(arguments: &ModeRouterArguments, parts: Vec<Parts>, model: &str, devi
     fs::write(run.join("plots.html"), plots::render("Training of a mode-router", &[("this run".into(), steps)]))?;
     let network = Frozen::new(weights);
     let mut reports = Vec::new();
-    for part in &parts {
-        reports.push(reported(part, &network, trainer.cost_reference_usd(), settings.alpha));
+    for (pool, part) in parts.iter().enumerate() {
+        reports.push(reported(part, &network, trainer.cost_reference_usd(pool), settings.alpha));
     }
     fs::write(run.join("report.json"), serde_json::to_vec_pretty(&reports)?)?;
     reports.iter().for_each(show);
@@ -341,13 +345,22 @@ fn show(of: &Reported) {
         println!("{} ({}), alpha {}:", of.dataset, of.tasks, report.alpha);
         let mut table = Table::new();
         table.load_preset(UTF8_HORIZONTAL_ONLY);
-        table.set_header(["way", "reward", "95 %", "score", "dollars a task", "calls", "single / multi / agentic"]);
+        table.set_header([
+            "way",
+            "reward",
+            "95 %",
+            "score",
+            "dollars a task",
+            "p50 / p95 s",
+            "calls",
+            "single / multi / agentic",
+        ]);
         for way in ["policy", "single", "multi", "agentic", "dimension_best", "oracle"] {
             if let Some(figures) = report.ways.get(way) {
                 table.add_row(row(way, figures));
             }
         }
-        for column in 1..6 {
+        for column in 1..7 {
             if let Some(column) = table.column_mut(column) {
                 column.set_cell_alignment(CellAlignment::Right);
             }
@@ -363,13 +376,17 @@ fn show(of: &Reported) {
 }
 
 fn row(way: &str, figures: &Figures) -> Vec<String> {
-    let Figures { score, cost_usd, reward, modes, calls, .. } = figures;
+    let Figures { score, cost_usd, reward, latency_ms, modes, calls, .. } = figures;
     vec![
         way.into(),
         format!("{:.4}", reward[1]),
         format!("{:.4} to {:.4}", reward[0], reward[2]),
         format!("{:.4}", score[1]),
         format!("{:.6}", cost_usd[1]),
+        match latency_ms {
+            [_, 0.0] => "not measured".into(),
+            [middle, most] => format!("{:.1} / {:.1}", middle / 1e3, most / 1e3),
+        },
         format!("{calls:.2}"),
         modes.map(|share| format!("{share:.2}")).join(" / "),
     ]

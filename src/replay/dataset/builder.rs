@@ -44,6 +44,8 @@ pub(super) struct NewResult {
     pub(super) estimated: bool,
     /// Whether its patch applied, where that was recorded.
     pub(super) applied: Option<bool>,
+    /// Milliseconds that it took; 0 where they were not measured.
+    pub(super) latency_ms: f64,
 }
 
 /// A task with what was found of it.
@@ -315,7 +317,14 @@ fn done(result: &NewResult) -> TaskResult {
         Cost::Known(cost) => cost,
         Cost::OfTokens | Cost::OfTotal(_) | Cost::Unknown => 0.0,
     };
-    TaskResult { score: result.score, cost_usd, measured: result.measured, applied: result.applied }
+    TaskResult {
+        score: result.score,
+        cost_usd,
+        measured: result.measured,
+        applied: result.applied,
+        output_tokens: result.tokens.filter(|_| result.measured).map(|tokens| tokens.written),
+        latency_ms: Some(result.latency_ms).filter(|ms| result.measured && *ms > 0.0),
+    }
 }
 
 /// A name as a domain: lower case, with `-` for what a domain may not hold.

@@ -160,6 +160,7 @@ fn read_results(path: &Path, stem: &str, tasks: Option<&str>, builder: &mut Buil
             measured: latency != Some(0.0),
             estimated: false,
             applied: None,
+            latency_ms: latency.unwrap_or_default(),
         };
         builder.result(&spot, task, known, result)?;
     }

@@ -177,8 +177,15 @@ impl Queries {
             (None, Some(total)) => Cost::OfTotal(total),
             (None, None) => Cost::Unknown,
         };
-        let result =
-            NewResult { score: record.performance, cost, tokens, measured: true, estimated: false, applied: None };
+        let result = NewResult {
+            score: record.performance,
+            cost,
+            tokens,
+            measured: true,
+            estimated: false,
+            applied: None,
+            latency_ms: 0.0,
+        };
         builder.result(spot, task, model, result)
     }
 }
@@ -258,8 +265,15 @@ fn read_scored(path: &Path, queries: &mut Queries, builder: &mut Builder) -> Res
             let model = builder.models.find(&spot, name)?;
             let (Some(task), Some(model)) = (task, model) else { continue };
             let score = score.as_f64().ok_or_else(|| spot.error(Part::Score, "a score is no number"))?;
-            let result =
-                NewResult { score, cost: Cost::Unknown, tokens: None, measured: true, estimated: false, applied: None };
+            let result = NewResult {
+                score,
+                cost: Cost::Unknown,
+                tokens: None,
+                measured: true,
+                estimated: false,
+                applied: None,
+                latency_ms: 0.0,
+            };
             builder.result(&spot, task, model, result)?;
         }
         Ok(())

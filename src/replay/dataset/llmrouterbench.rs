@@ -185,6 +185,7 @@ fn read_run(path: &Path, (benchmark, split, model): &Run, builder: &mut Builder)
             measured: record.score.is_some(),
             estimated: false,
             applied: None,
+            latency_ms: 0.0,
         };
         builder.result(&spot, task, model, result)
     })

@@ -97,6 +97,10 @@ pub struct TaskResult {
     pub measured: bool,
     /// Whether its patch applied, where that was recorded.
     pub applied: Option<bool>,
+    /// Tokens that it wrote, where they were recorded.
+    pub output_tokens: Option<u64>,
+    /// Milliseconds that it took, where they were measured.
+    pub latency_ms: Option<f64>,
 }
 
 /// How to read a dataset.

@@ -226,7 +226,8 @@ fn new_task<'a>(id: &'a str, eval: &'a str, domain: &'a str, prompt: Option<Stri
 }
 
 fn new_result(score: f64, cost: f64) -> NewResult {
-    NewResult { score, cost: Cost::Known(cost), tokens: None, measured: true, estimated: false, applied: None }
+    let cost = Cost::Known(cost);
+    NewResult { score, cost, tokens: None, measured: true, estimated: false, applied: None, latency_ms: 0.0 }
 }
 
 fn domain_of(eval: &str) -> String {

@@ -70,7 +70,7 @@ fn read_results(path: &Path, tasks: &str, builder: &mut Builder) -> Result<(), D
     let mut table = Table::open(path)?;
     let [id, model, score, cost] = ["task_id", "model", "score", "cost_usd"].map(|name| table.need(&[name]));
     let (id, model, score, cost) = (id?, model?, score?, cost?);
-    let [read, written] = ["input_tokens", "output_tokens"].map(|name| table.column(name));
+    let [read, written, latency] = ["input_tokens", "output_tokens", "latency_ms"].map(|name| table.column(name));
     let [estimated, measured, applied] = ["cost_estimated", "measured", "apply_ok"].map(|name| table.column(name));
     let parts = [(Part::Id, id), (Part::Model, model), (Part::Score, score), (Part::Cost, cost)];
     let names = Names(parts.map(|(part, column)| (part, table.place(column))).to_vec());
@@ -86,6 +86,7 @@ fn read_results(path: &Path, tasks: &str, builder: &mut Builder) -> Result<(), D
             measured: flag(&table, measured)?.unwrap_or(true),
             estimated: flag(&table, estimated)?.unwrap_or(false),
             applied: flag(&table, applied)?,
+            latency_ms: optional(&table, latency)?,
         };
         builder.result(&spot, task, known, result)?;
     }
@@ -100,6 +101,14 @@ pub(super) fn tokens(
 ) -> Result<Option<Tokens>, DatasetError> {
     let (Some(read), Some(written)) = (read, written) else { return Ok(None) };
     Ok(table.count(read)?.zip(table.count(written)?).map(|(read, written)| Tokens { read, written }))
+}
+
+/// A number that may be missing or blank: 0 then.
+fn optional(table: &Table, column: Option<usize>) -> Result<f64, DatasetError> {
+    match column {
+        Some(column) if !table.text(column)?.trim().is_empty() => table.number(column),
+        Some(_) | None => Ok(0.0),
+    }
 }
 
 /// A column of 0 and 1 that may be missing or blank.

@@ -17,6 +17,8 @@ fn dataset() -> (Dataset, Vec<Embedding>) {
         cost_usd: 0.001,
         measured: true,
         applied: None,
+        output_tokens: None,
+        latency_ms: None,
     };
     let task = |number: usize| DatasetTask {
         id: TaskId::new(format!("t{number}")).unwrap(),

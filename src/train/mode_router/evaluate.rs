@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    environment::{Environment, Made, Matrix},
+    environment::{Environment, Made, Matrix, Outcome},
     rollout::{Ended, Masked, prefix, roll, stream},
 };
 use crate::{
@@ -50,6 +50,8 @@ pub struct Trial {
     pub score: f64,
     /// Dollars.
     pub cost_usd: f64,
+    /// Milliseconds; 0 where unknown.
+    pub latency_ms: f64,
     /// What part ran in each mode.
     pub modes: [f64; 3],
     /// Calls.
@@ -62,6 +64,11 @@ impl Trial {
         self.score * ((1.0 - alpha) + alpha / (1.0 + self.cost_usd / reference_usd))
     }
 
+    fn came_to(&mut self, outcome: Outcome) {
+        let Outcome { score, cost_usd, latency_ms } = outcome;
+        (self.score, self.cost_usd, self.latency_ms) = (score, cost_usd.unwrap_or_default(), latency_ms);
+    }
+
     fn mean(trials: &[Self]) -> Self {
         let n = trials.len().max(1) as f64;
         let mean = |of: fn(&Self) -> f64| trials.iter().map(of).sum::<f64>() / n;
@@ -69,6 +76,7 @@ impl Trial {
         Self {
             score: mean(|trial| trial.score),
             cost_usd: mean(|trial| trial.cost_usd),
+            latency_ms: mean(|trial| trial.latency_ms),
             modes: [mode(0), mode(1), mode(2)],
             calls: mean(|trial| trial.calls),
         }
@@ -86,6 +94,8 @@ pub struct Figures {
     pub cost_usd: [f64; 3],
     /// Mean reward.
     pub reward: [f64; 3],
+    /// Median and 95th percentile of the milliseconds of a task; 0 where the dataset has none.
+    pub latency_ms: [f64; 2],
     /// What part ran in each mode.
     pub modes: [f64; 3],
     /// Mean calls.
@@ -142,7 +152,7 @@ impl Evaluation<'_> {
                 let rollout = roll(network, &begun, &prefix, &order, &*world, None, &mut Masked::new(network, rng));
                 let mut trial = Trial { calls: rollout.made.len() as f64, ..Trial::default() };
                 if let Ended::Answered(outcome) = rollout.ended {
-                    (trial.score, trial.cost_usd) = (outcome.score, outcome.cost_usd.unwrap_or_default());
+                    trial.came_to(outcome);
                 }
                 if let Some(mode) = rollout.mode {
                     trial.modes[crate::action::policy::mode_router::mode_place(mode)] = 1.0;
@@ -276,12 +286,15 @@ impl Evaluation<'_> {
     fn figures(&self, trials: &[Trial], places: &[usize], alpha: f64) -> Figures {
         let of: Vec<Trial> = places.iter().map(|place| trials[*place]).collect();
         let mean = Trial::mean(&of);
+        let mut latencies: Vec<f64> = of.iter().map(|trial| trial.latency_ms).collect();
+        latencies.sort_by(f64::total_cmp);
         let interval = |value: &dyn Fn(&Trial) -> f64| bootstrapped(&of.iter().map(value).collect::<Vec<_>>());
         Figures {
             tasks: of.len(),
             score: interval(&|trial| trial.score),
             cost_usd: interval(&|trial| trial.cost_usd),
             reward: interval(&|trial| trial.reward(alpha, self.cost_reference_usd)),
+            latency_ms: [0.5, 0.95].map(|part| at(&latencies, part)),
             modes: mean.modes,
             calls: mean.calls,
         }
@@ -366,7 +379,7 @@ pub fn trial(matrix: &Matrix, query: usize, seed: u64, plan: &Plan) -> Trial {
     let mut trial = Trial { calls: made.len() as f64, ..Trial::default() };
     trial.modes[mode] = 1.0;
     if let Ok(outcome) = world.close(&made, answer) {
-        (trial.score, trial.cost_usd) = (outcome.score, outcome.cost_usd.unwrap_or_default());
+        trial.came_to(outcome);
     }
     trial
 }
@@ -381,8 +394,13 @@ fn bootstrapped(values: &[f64]) -> [f64; 3] {
     let mut resample = || (0..n).map(|_| values[rng.random_range(0..n)]).sum::<f64>() / n as f64;
     let mut means: Vec<f64> = (0..RESAMPLES).map(|_| resample()).collect();
     means.sort_by(f64::total_cmp);
-    let at = |part: f64| means[((RESAMPLES - 1) as f64 * part).round() as usize];
-    [at(0.025), values.iter().sum::<f64>() / n as f64, at(0.975)]
+    [at(&means, 0.025), values.iter().sum::<f64>() / n as f64, at(&means, 0.975)]
+}
+
+/// A quantile of numbers in order; 0 of none.
+fn at(sorted: &[f64], part: f64) -> f64 {
+    let place = (sorted.len().saturating_sub(1) as f64 * part).round() as usize;
+    sorted.get(place).copied().unwrap_or_default()
 }
 
 fn warnings(domains: &BTreeMap<String, BTreeMap<String, Figures>>) -> Vec<String> {

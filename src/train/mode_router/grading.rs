@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     StepReport,
     advantage::{Advantage, AdvantageSettings, Graded, Scale, advantages, pooled},
@@ -26,6 +28,8 @@ pub trait Trajectory {
 /// A query's trajectories, which share one world.
 #[derive(Debug, Clone)]
 pub struct Group<T> {
+    /// The pool of workers that its query is of.
+    pub pool: usize,
     /// What cost weighs for them.
     pub alpha: f64,
     /// Whether their mode was forced.
@@ -34,28 +38,40 @@ pub struct Group<T> {
     pub rollouts: Vec<T>,
 }
 
-/// What trajectories cost, and the dollars at which that halves a reward: the 95th percentile of the cold start, then frozen.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Costs {
+/// What trajectories of a pool of workers cost, and the dollars at which that halves a reward: the 95th percentile of the cold start, then frozen.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
     /// Dollars of each trajectory of the cold start that was answered.
-    pub seen: Vec<f64>,
+    seen: Vec<f64>,
     /// Frozen at its end.
-    pub reference_usd: Option<f64>,
+    reference_usd: Option<f64>,
 }
+
+/// The same for every pool: workers are described beside each other, so what is dear in one pool is cheap in another.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Costs(Vec<Cost>);
 
 impl Costs {
     /// Takes note of a step.
     pub fn see<T: Trajectory>(&mut self, groups: &[Group<T>], cold: bool) {
+        let pools = groups.iter().map(|group| group.pool + 1).max().unwrap_or_default();
+        self.0.resize(self.0.len().max(pools), Cost::default());
         if cold {
-            self.seen.extend(groups.iter().flat_map(|group| &group.rollouts).filter_map(cost));
-        } else if self.reference_usd.is_none() {
-            self.reference_usd = Some(quantile(&self.seen));
+            for group in groups {
+                self.0[group.pool].seen.extend(group.rollouts.iter().filter_map(cost));
+            }
+            return;
+        }
+        for Cost { seen, reference_usd } in &mut self.0 {
+            reference_usd.get_or_insert_with(|| quantile(&std::mem::take(seen)));
         }
     }
 
-    /// Dollars at which a trajectory's cost halves its reward.
-    pub fn reference_usd(&self) -> f64 {
-        self.reference_usd.unwrap_or_else(|| quantile(&self.seen))
+    /// Dollars at which a trajectory's cost halves its reward, in a pool; 1 in one of which nothing was seen.
+    pub fn reference_usd(&self, pool: usize) -> f64 {
+        let of = |cost: &Cost| cost.reference_usd.unwrap_or_else(|| quantile(&cost.seen));
+        self.0.get(pool).map_or(1.0, of)
     }
 }
 
@@ -90,8 +106,11 @@ pub fn weigh<T: Trajectory>(
     report: &mut StepReport,
 ) -> Vec<Vec<Option<Advantage>>> {
     // Once for all: in the cold start it is a quantile of every cost so far.
-    let reference_usd = costs.reference_usd();
-    let graded = |group: &Group<T>| group.rollouts.iter().map(|rollout| graded(rollout, reference_usd)).collect();
+    let reference_usd: Vec<f64> = (0..costs.0.len()).map(|pool| costs.reference_usd(pool)).collect();
+    let graded = |group: &Group<T>| {
+        let reference_usd = reference_usd.get(group.pool).copied().unwrap_or(1.0);
+        group.rollouts.iter().map(|rollout| graded(rollout, reference_usd)).collect()
+    };
     let graded: Vec<Vec<Graded>> = groups.iter().map(graded).collect();
     let over_batch = (weighing.scale == Scale::Batch).then(|| pooled(&graded));
     let mut told = Told::default();

@@ -12,7 +12,8 @@ const EPSILON: f64 = 1e-8;
 
 /// The optimiser.
 pub struct AdamW {
-    rate: f64,
+    /// How far a step goes.
+    pub rate: f64,
     decay: f64,
     /// The longest that all gradients together may be.
     norm_max: f64,
@@ -79,6 +80,18 @@ pub fn gather(
             };
             into.insert(name.clone(), sum);
         }
+    }
+    Ok(())
+}
+
+/// Adds gradients to those that are there.
+pub fn add(into: &mut BTreeMap<String, Tensor>, more: BTreeMap<String, Tensor>) -> Result<()> {
+    for (name, gradient) in more {
+        let sum = match into.get(&name) {
+            Some(before) => (before + gradient)?,
+            None => gradient,
+        };
+        into.insert(name, sum);
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use super::{
     grading::{Costs, Group, Weighing, weigh},
     loss::{Batch, Counts, Kind, LossSettings, loss, number, support},
     network::{Network, Sequence, variables, weights_of},
-    optimiser::{AdamW, gather},
+    optimiser::{AdamW, add, gather},
     rollout::{Free, Rollout, look, picked, prefix, roll, seeded},
     schedule::Schedule,
     warm_up,
@@ -22,8 +22,10 @@ use crate::{
     round::Mode,
 };
 
-/// Trajectories that gradients are made of at one time: what bounds memory.
-const PIECE: usize = 64;
+/// Trajectories that gradients are made of at one time, where that is not a processor: what bounds memory.
+const PIECE: usize = 256;
+/// Numbers of a tensor that candle shares out among threads on a processor.
+const NUMBERS: usize = 1 << 16;
 /// The header's key of what is kept beside the numbers.
 const TRAINING: &str = "training";
 
@@ -43,7 +45,7 @@ pub struct TrainSettings {
     pub queries: usize,
     /// Trajectories of a query, at least 2.
     pub rollouts: usize,
-    /// The optimiser's rate.
+    /// The optimiser's rate; it falls to a tenth over the steps in which modes are free.
     pub rate: f64,
     /// The same while the rules are learnt.
     pub warm_up_rate: f64,
@@ -175,8 +177,7 @@ struct Kept {
     settings: TrainSettings,
     done: u64,
     updates: u64,
-    costs: Vec<f64>,
-    cost_reference_usd: Option<f64>,
+    costs: Costs,
 }
 
 impl<'a> Trainer<'a> {
@@ -215,9 +216,9 @@ impl<'a> Trainer<'a> {
         &self.settings
     }
 
-    /// Dollars at which a trajectory's cost halves its reward: the 95th percentile of the cold start's trajectories.
-    pub fn cost_reference_usd(&self) -> f64 {
-        self.costs.reference_usd()
+    /// Dollars at which a trajectory's cost halves its reward in a pool of workers: the 95th percentile of the cold start's trajectories.
+    pub fn cost_reference_usd(&self, pool: usize) -> f64 {
+        self.costs.reference_usd(pool)
     }
 
     /// The network's numbers, as they are now.
@@ -271,15 +272,24 @@ impl<'a> Trainer<'a> {
         let queries: Vec<(usize, usize)> =
             self.queries(step).into_iter().cycle().take(2 * self.settings.queries).enumerate().collect();
         let written: Vec<(Sequence, Vec<_>)> = queries.into_par_iter().map(write).collect();
-        let sequences: Vec<&Sequence> = written.iter().map(|(sequence, _)| sequence).collect();
-        let targets: Vec<_> = written.iter().flat_map(|(_, targets)| targets.clone()).collect();
-        let said = Network::learning(self.settings.shape, &self.variables).read(&sequences)?;
-        let workers = sequences.iter().map(|sequence| sequence.prefix.workers.len()).max().unwrap_or_default();
-        let loss = warm_up::loss(&said, &targets, workers)?;
-        let mut gradients = BTreeMap::new();
-        gather(&mut gradients, &self.variables, &loss.backward()?)?;
+        let choices = written.iter().map(|(_, targets)| targets.len()).sum();
+        let network = Network::learning(self.settings.shape, &self.variables);
+        let piece = |piece: &[usize]| {
+            let sequences: Vec<&Sequence> = piece.iter().map(|row| &written[*row].0).collect();
+            let targets: Vec<_> = piece.iter().flat_map(|row| written[*row].1.clone()).collect();
+            let workers = sequences.iter().map(|sequence| sequence.prefix.workers.len()).max().unwrap_or_default();
+            let loss = warm_up::loss(&network.read(&sequences)?, &targets, workers, choices)?;
+            let mut gradients = BTreeMap::new();
+            gather(&mut gradients, &self.variables, &loss.backward()?)?;
+            Ok((number(&loss)?, gradients))
+        };
+        let (mut loss, mut gradients) = (0.0, BTreeMap::new());
+        for (part, found) in self.each(&self.pieces((0..written.len()).collect(), |row| &written[row].0), piece)? {
+            loss += part;
+            add(&mut gradients, found)?;
+        }
         let gradient = self.optimiser.step(&self.variables, &gradients)?;
-        Ok(StepReport { step, warm_up: true, loss: number(&loss)?, gradient, rho: 1.0, ..StepReport::default() })
+        Ok(StepReport { step, warm_up: true, loss, gradient, rho: 1.0, ..StepReport::default() })
     }
 
     fn learn(&mut self, step: u64) -> Result<StepReport, TrainError> {
@@ -293,8 +303,17 @@ impl<'a> Trainer<'a> {
         let mut gradients = BTreeMap::new();
         self.descend(&rows, &weights, &mut gradients, &mut report)?;
         self.keep_modes_alive(step, &mut gradients, &mut report)?;
+        self.optimiser.rate = self.settings.rate * self.cooled(step);
         report.gradient = self.optimiser.step(&self.variables, &gradients)?;
         Ok(report)
+    }
+
+    /// What part of the rate a step has: all of it until modes are free, then less and less, a tenth at the end.
+    fn cooled(&self, step: u64) -> f64 {
+        let TrainSettings { steps, schedule, .. } = &self.settings;
+        let free = schedule.cold + schedule.anneal;
+        let gone = step.saturating_sub(free) as f64 / steps.saturating_sub(free).max(1) as f64;
+        1.0 - 0.9 * gone.min(1.0)
     }
 
     /// Every query's rollouts, written side by side.
@@ -309,7 +328,9 @@ impl<'a> Trainer<'a> {
                 let mut writer = Free::new(&network, self.rng(b"rollout", &[self.done, query as u64, number as u64]));
                 roll(&network, &begun, &prefix, &order, &*world, forced, &mut writer)
             };
-            Group { alpha, forced: forced.is_some(), rollouts: (0..self.settings.rollouts).map(rollout).collect() }
+            let pool = self.environment.queries()[query].pool;
+            let rollouts = (0..self.settings.rollouts).map(rollout).collect();
+            Group { pool, alpha, forced: forced.is_some(), rollouts }
         };
         Ok(self.queries(self.done).into_par_iter().map(write).collect())
     }
@@ -326,28 +347,16 @@ impl<'a> Trainer<'a> {
             if weight.is_some() { rollout.kinds.clone() } else { vec![Kind::Masked; rollout.kinds.len()] }
         };
         let all: Vec<Kind> = rows.iter().zip(weights).flat_map(|(rollout, weight)| kinds(rollout, weight)).collect();
-        let counts = Counts::of(&all);
+        // Forced declarations are counted, though they have no gradient: else the few free ones that there are when exploration begins
+        // to end would move the modes as far as a whole batch of them does, each step anew, to wherever chance points.
+        let counts = Counts { mode: rows.len(), ..Counts::of(&all) };
         let reference = Network::fixed(&self.reference, DType::F32, &self.device)?;
         let network = Network::learning(self.settings.shape, &self.variables);
         let settings = LossSettings { apart: self.settings.comet, ..self.settings.loss };
-        // Trajectories of a length together, so that little is padding.
-        let mut order: Vec<usize> = (0..rows.len()).filter(|row| !rows[*row].kinds.is_empty()).collect();
-        order.sort_by_key(|row| rows[*row].sequence.pieces.len());
-        for piece in order.chunks(PIECE) {
+        let piece = |piece: &[usize]| -> Result<Piecemeal, TrainError> {
             let sequences: Vec<&Sequence> = piece.iter().map(|row| &rows[*row].sequence).collect();
             let kind: Vec<Kind> = piece.iter().flat_map(|row| kinds(rows[*row], &weights[*row])).collect();
-            let advantage: Vec<f64> = piece
-                .iter()
-                .flat_map(|row| {
-                    let weight = weights[*row].unwrap_or_default();
-                    rows[*row]
-                        .kinds
-                        .iter()
-                        .map(move |kind| if *kind == Kind::Mode { weight.mode } else { weight.inner })
-                })
-                .collect();
-            // Without COMET a mode token weighs what all others do.
-            let advantage = if self.settings.comet { advantage } else { plain(piece, rows, weights) };
+            let advantage = if self.settings.comet { apart(piece, rows, weights) } else { plain(piece, rows, weights) };
             let said = network.read(&sequences)?;
             let log_ref = reference.read(&sequences)?.log_pi.detach();
             let log_old = said.log_pi.detach();
@@ -358,14 +367,54 @@ impl<'a> Trainer<'a> {
                 advantage: &advantage,
                 kind: &kind,
             };
-            let part = loss(&batch, counts, &settings)?;
-            report.loss += number(&part.total)?;
+            let loss = loss(&batch, counts, &settings)?;
+            let mut gradients = BTreeMap::new();
+            gather(&mut gradients, &self.variables, &loss.total.backward()?)?;
+            Ok(Piecemeal { total: number(&loss.total)?, mode: loss.mode, inner: loss.inner, kl: loss.kl, gradients })
+        };
+        let order: Vec<usize> = (0..rows.len()).filter(|row| !rows[*row].kinds.is_empty()).collect();
+        let pieces = self.pieces(order, |row| &rows[row].sequence);
+        for part in self.each(&pieces, piece)? {
+            report.loss += part.total;
             report.loss_mode += part.mode;
             report.loss_inner += part.inner;
             report.kl += part.kl;
-            gather(gradients, &self.variables, &part.total.backward()?)?;
+            add(gradients, part.gradients)?;
         }
         Ok(())
+    }
+
+    /// Cuts a batch: trajectories of a length together, so that little is padding. On processors no tensor may be so large that candle would share single
+    /// operations out among threads that wait for each other; the pieces are shared out instead.
+    fn pieces<'s>(&self, mut order: Vec<usize>, sequence: impl Fn(usize) -> &'s Sequence) -> Vec<Vec<usize>> {
+        let length = |row: usize| 2 + sequence(row).prefix.workers.len() + sequence(row).pieces.len();
+        order.sort_by_key(|row| length(*row));
+        if !self.device.is_cpu() {
+            return order.chunks(PIECE).map(<[usize]>::to_vec).collect();
+        }
+        let mut pieces: Vec<Vec<usize>> = Vec::new();
+        for row in order {
+            match pieces.last_mut() {
+                Some(piece) if (piece.len() + 1) * length(row) * 4 * self.settings.shape.width < NUMBERS => {
+                    piece.push(row);
+                }
+                Some(_) | None => pieces.push(vec![row]),
+            }
+        }
+        pieces
+    }
+
+    /// What becomes of each piece, in their order.
+    fn each<T: Send>(
+        &self,
+        pieces: &[Vec<usize>],
+        of: impl Fn(&[usize]) -> Result<T, TrainError> + Sync + Send,
+    ) -> Result<Vec<T>, TrainError> {
+        if self.device.is_cpu() {
+            pieces.par_iter().map(|piece| of(piece)).collect()
+        } else {
+            pieces.iter().map(|piece| of(piece)).collect()
+        }
     }
 
     fn keep_modes_alive(
@@ -397,8 +446,7 @@ impl<'a> Trainer<'a> {
             settings: self.settings.clone(),
             done: self.done,
             updates: self.optimiser.updates,
-            costs: self.costs.seen.clone(),
-            cost_reference_usd: self.costs.reference_usd,
+            costs: self.costs.clone(),
         };
         let mut numbers = Numbers::new();
         let mut keep = |part: &str, name: &str, tensor: &Tensor| -> Result<(), TrainError> {
@@ -460,7 +508,7 @@ impl<'a> Trainer<'a> {
         trainer.optimiser = optimiser;
         trainer.reference = Weights { shape: trainer.settings.shape, numbers };
         trainer.done = kept.done;
-        trainer.costs = Costs { seen: kept.costs, reference_usd: kept.cost_reference_usd };
+        trainer.costs = kept.costs;
         Ok(trainer)
     }
 }
@@ -477,6 +525,25 @@ pub(super) fn difference<S: Serialize>(kept: &S, asked: &S) -> Option<String> {
     let (kept, asked) = (json(kept), json(asked));
     let differs = kept.as_object()?.iter().find(|(key, value)| asked.get(key.as_str()) != Some(value))?;
     Some(format!("{} is {} there and {} here", differs.0, differs.1, asked[differs.0.as_str()]))
+}
+
+/// A piece's part of the loss and of the gradients.
+struct Piecemeal {
+    total: f64,
+    mode: f64,
+    inner: f64,
+    kl: f64,
+    gradients: BTreeMap<String, Tensor>,
+}
+
+/// Weights of all tokens: those that declare a mode and the others.
+fn apart(piece: &[usize], rows: &[&Rollout], weights: &[Option<Advantage>]) -> Vec<f64> {
+    let of = |row: &usize| {
+        let weight = weights[*row].unwrap_or_default();
+        let kinds = rows[*row].kinds.iter();
+        kinds.map(move |kind| if *kind == Kind::Mode { weight.mode } else { weight.inner })
+    };
+    piece.iter().flat_map(of).collect()
 }
 
 /// Weights of all tokens where modes are not told apart.

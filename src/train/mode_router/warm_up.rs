@@ -15,6 +15,9 @@ use crate::{
     round::Mode,
 };
 
+/// The kind of token that refers to a call.
+const REF: u8 = 3;
+
 /// What the rules alone would do.
 pub struct Rules<'a> {
     /// How often each mode is declared; they sum to 1.
@@ -32,18 +35,21 @@ impl Rules<'_> {
             Token::Mode(_) => 0,
             Token::Call(_) => 1,
             Token::Role(_) => 2,
-            Token::Ref(_) => 3,
+            Token::Ref(_) => REF,
             Token::EndLayer => 4,
             Token::Answer(_) => 5,
         };
+        // Most outputs are referred to: a second opinion that nobody reads would only teach that it costs.
+        let weight = |kind: u8| if kind == REF { 3.0 } else { 1.0 };
         let kinds: std::collections::BTreeSet<u8> = allowed.iter().map(kind).collect();
+        let all: f64 = kinds.iter().map(|kind| weight(*kind)).sum();
         let of = |token: Token| match token {
             Token::Mode(Mode::Single) => self.modes[0],
             Token::Mode(Mode::Multi) => self.modes[1],
             Token::Mode(Mode::Agentic) => self.modes[2],
             Token::Call(_) | Token::Role(_) | Token::Ref(_) | Token::EndLayer | Token::Answer(_) => {
                 let same = allowed.iter().filter(|other| kind(other) == kind(&token)).count();
-                1.0 / (kinds.len() * same) as f64
+                weight(kind(&token)) / (all * same as f64)
             }
         };
         allowed.iter().map(|token| (*token, of(*token))).collect()
@@ -72,8 +78,8 @@ impl Writer for Rules<'_> {
     }
 }
 
-/// Cross-entropy of what a network says with what the rules would do, over all choices.
-pub fn loss(said: &Said, targets: &[Vec<(Token, f64)>], workers: usize) -> Result<Tensor> {
+/// Cross-entropy of what a network says with what the rules would do, over so many choices, of which these are some or all.
+pub fn loss(said: &Said, targets: &[Vec<(Token, f64)>], workers: usize, choices: usize) -> Result<Tensor> {
     let width = logits(workers);
     let mut wanted = vec![0.0_f32; targets.len() * width];
     for (row, target) in targets.iter().enumerate() {
@@ -83,5 +89,5 @@ pub fn loss(said: &Said, targets: &[Vec<(Token, f64)>], workers: usize) -> Resul
     }
     let device = said.log_tokens.device();
     let wanted = Tensor::from_vec(wanted, (targets.len(), width), device)?.to_dtype(said.log_tokens.dtype())?;
-    (wanted * &said.log_tokens)?.sum_all()?.neg()? / targets.len().max(1) as f64
+    (wanted * &said.log_tokens)?.sum_all()?.neg()? / choices.max(1) as f64
 }

@@ -35,8 +35,8 @@ pub struct Card {
     pub embedding_model: String,
     /// The alphas that it was trained on, in [0, 1].
     pub alpha: [f64; 2],
-    /// Dollars at which a trajectory's cost halves its reward.
-    pub cost_reference_usd: f64,
+    /// Dollars at which a trajectory's cost halved its reward, by dataset.
+    pub cost_reference_usd: BTreeMap<String, f64>,
     /// The datasets.
     pub trained_on: String,
     /// The command.
@@ -57,7 +57,7 @@ impl Card {
             embedding: EMBEDDING,
             embedding_model,
             alpha,
-            cost_reference_usd: 0.0,
+            cost_reference_usd: BTreeMap::new(),
             trained_on: String::new(),
             command: String::new(),
             seed: 0,
@@ -181,7 +181,7 @@ impl Card {
         let [low, high] = self.alpha;
         let sound = self.shape.is_sound()
             && (0.0 <= low && low <= high && high <= 1.0)
-            && (0.0..=COST_REFERENCE_MAX).contains(&self.cost_reference_usd);
+            && self.cost_reference_usd.values().all(|usd| (0.0..=COST_REFERENCE_MAX).contains(usd));
         if !sound {
             let reason = "its card has a shape, an alpha or a cost_reference_usd out of range".into();
             return Err(CheckpointError::Shape { path: path.into(), reason });
@@ -205,7 +205,10 @@ mod tests {
     const FILE: &str = "model.safetensors";
 
     fn bytes() -> Vec<u8> {
-        let card = Card { cost_reference_usd: 0.01, ..Card::new(TINY, "all-MiniLM-L6-v2".into(), [0.1, 0.5]) };
+        let card = Card {
+            cost_reference_usd: BTreeMap::from([("d".into(), 0.01)]),
+            ..Card::new(TINY, "all-MiniLM-L6-v2".into(), [0.1, 0.5])
+        };
         Checkpoint::to_bytes(&card, &Weights::first(TINY, 1)).unwrap()
     }
 
@@ -224,8 +227,8 @@ mod tests {
         let cases = [
             (set("colour", "red".into()), "unknown field `colour`"),
             (refused(|card, _| drop(card.as_object_mut().unwrap().remove("seed"))), "missing field `seed`"),
-            (set("cost_reference_usd", json!(-1.0)), "cost_reference_usd out of range"),
-            (set("cost_reference_usd", Value::Null), "expected f64"),
+            (set("cost_reference_usd", json!({"d": -1.0})), "cost_reference_usd out of range"),
+            (set("cost_reference_usd", json!({"d": null})), "expected f64"),
             (set("alpha", json!([0.0, 1.5])), "out of range"),
             (set("shape", json!({"width": 15, "layers": 1, "heads": 2})), "out of range"),
             (refused(|_, numbers| drop(numbers.remove("task"))), "task is missing"),

@@ -39,7 +39,17 @@ fn the_shared_layout() {
     assert_eq!(arms(&dataset), ARMS);
     assert_eq!((dataset.without_prompt, dataset.unmeasured), (1, 1));
     assert_eq!(dataset.tasks[1].text(), "math");
-    assert_eq!(dataset.tasks[0].results[1], TaskResult { score: 1.0, cost_usd: 0.002, measured: false, applied: None });
+    assert_eq!(
+        dataset.tasks[0].results[1],
+        TaskResult {
+            score: 1.0,
+            cost_usd: 0.002,
+            measured: false,
+            applied: None,
+            output_tokens: None,
+            latency_ms: None
+        }
+    );
     assert_eq!(dataset.tasks[0].metadata["answer"], "number");
     assert_eq!(dataset.warnings, ["2 costs are estimates of the source"]);
 }

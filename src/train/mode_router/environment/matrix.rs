@@ -1,6 +1,6 @@
-//! A world made of recorded outcomes: every model's score and cost on every task.
+//! A world made of recorded outcomes: every model's score, cost and time on every task.
 //!
-//! What is recorded: the score S and the cost of one call of each worker on each task, so a worker that is called again says the same again. What is
+//! What is recorded: the score S, the cost and, where it was measured, the time of one call of each worker on each task, so a worker that is called again says the same again. What is
 //! simulated, and declared in [`VerifierSettings`]: the verifier between the calls of rounds says PASS where S >= tau, wrongly with two stated probabilities; a team's
 //! verifier tells S with noise, in five bins; its summarizer gives the output with the highest noisy score among those that it refers to, taking what verifiers told into
 //! account; planners cost and bring nothing. Planners, verifiers and summarizers are billed for stated numbers of tokens at their worker's prices. All noise is drawn once per (task, worker, role, output,
@@ -16,7 +16,7 @@ use super::{Environment, Failed, Made, Outcome, Query, World};
 use crate::{
     action::policy::mode_router::{Descriptor, Raw, Seen, WORKERS_MAX},
     grammar::Role,
-    replay::{Dataset, Model},
+    replay::{Dataset, Model, TaskResult},
     round::Embedding,
     train::mode_router::rollout::stream,
 };
@@ -65,6 +65,8 @@ pub struct Worth {
     pub score: f64,
     /// Dollars.
     pub cost_usd: f64,
+    /// Milliseconds; those that the worker usually takes where they were not measured, 0 where they never were.
+    pub latency_ms: f64,
 }
 
 /// Why no world can be made of a dataset.
@@ -97,6 +99,8 @@ pub struct Matrix {
     queries: Vec<Query>,
     outcomes: Vec<Vec<Worth>>,
     verifier: VerifierSettings,
+    /// What each worker usually takes, in milliseconds; 0 where unknown.
+    usual_ms: Vec<f64>,
 }
 
 impl Matrix {
@@ -128,6 +132,7 @@ impl Matrix {
         let query = |place: &usize| {
             let task = &dataset.tasks[*place];
             Query {
+                pool: 0,
                 id: task.id.as_str().into(),
                 text: task.text().into(),
                 domain: domains.binary_search(&task.domain.to_string()).unwrap_or_default(),
@@ -135,9 +140,16 @@ impl Matrix {
                 workers: described.get(task.domain.as_str()).unwrap_or(&described[""]).clone(),
             }
         };
+        let usual_ms: Vec<f64> = (0..dataset.models.len())
+            .map(|worker| median(dataset, known, worker, |result| result.latency_ms))
+            .collect();
         let outcomes = |place: &usize| {
-            let worth = dataset.tasks[*place].results.iter();
-            worth.map(|result| Worth { score: result.score, cost_usd: result.cost_usd }).collect()
+            let worth = dataset.tasks[*place].results.iter().zip(&usual_ms).map(|(result, usual_ms)| Worth {
+                score: result.score,
+                cost_usd: result.cost_usd,
+                latency_ms: result.latency_ms.unwrap_or(*usual_ms),
+            });
+            worth.collect()
         };
         Ok(Self {
             workers: dataset.models.iter().map(|model| model.arm.to_string()).collect(),
@@ -146,6 +158,7 @@ impl Matrix {
             outcomes: of.iter().map(outcomes).collect(),
             domains,
             verifier,
+            usual_ms,
         })
     }
 
@@ -173,24 +186,32 @@ fn described(dataset: &Dataset, known: &[usize]) -> BTreeMap<String, Arc<[Descri
             }
         }
     }
-    let median_cost = |worker: usize| {
-        let mut costs: Vec<f64> = known.iter().map(|place| dataset.tasks[*place].results[worker].cost_usd).collect();
-        costs.sort_by(f64::total_cmp);
-        costs[costs.len() / 2]
+    let medians = |of: fn(&TaskResult) -> Option<f64>| -> Vec<f32> {
+        (0..workers).map(|worker| median(dataset, known, worker, of) as f32).collect()
     };
-    let costs: Vec<f64> = (0..workers).map(median_cost).collect();
+    let costs = medians(|result| Some(result.cost_usd));
+    let tokens = medians(|result| result.output_tokens.map(|tokens| tokens as f64));
+    let latencies = medians(|result| result.latency_ms);
     let mean = |(sum, n): (f64, f64)| (sum / f64::max(n, 1.0)) as f32;
     let everywhere = sums[""].clone();
     let of_domain = |(domain, sums): (&String, &Vec<(f64, f64)>)| {
         let raw = (0..workers).map(|worker| Raw {
             domain_mean: mean(sums[worker]),
             mean: mean(everywhere[worker]),
-            cost_usd: costs[worker] as f32,
-            ..Raw::default()
+            cost_usd: costs[worker],
+            output_tokens: tokens[worker],
+            latency_ms: latencies[worker],
         });
         (domain.clone(), Descriptor::relative(&raw.collect::<Vec<_>>()).into())
     };
     sums.iter().map(of_domain).collect()
+}
+
+/// The median of what was recorded of a worker; 0 where nothing was.
+fn median(dataset: &Dataset, known: &[usize], worker: usize, of: impl Fn(&TaskResult) -> Option<f64>) -> f64 {
+    let mut found: Vec<f64> = known.iter().filter_map(|place| of(&dataset.tasks[*place].results[worker])).collect();
+    found.sort_by(f64::total_cmp);
+    found.get(found.len() / 2).copied().unwrap_or_default()
 }
 
 impl Environment for Matrix {
@@ -281,6 +302,20 @@ impl Recorded<'_> {
         Ok(best.map(|(_, worker)| worker))
     }
 
+    /// Milliseconds of a trajectory: layers one after another, calls of a layer side by side. Calls that bring no output of their own take what their worker usually takes.
+    fn latency_ms(&self, made: &[Made]) -> Result<f64, Failed> {
+        let mut layers: BTreeMap<usize, f64> = BTreeMap::new();
+        for call in made {
+            let milliseconds = match call.role {
+                None | Some(Role::Executor) => self.worth(call.worker)?.latency_ms,
+                Some(Role::Planner | Role::Verifier | Role::Summarizer) => self.matrix.usual_ms[call.worker],
+            };
+            let longest = layers.entry(call.layer).or_default();
+            *longest = longest.max(milliseconds);
+        }
+        Ok(layers.values().sum())
+    }
+
     /// Dollars of a call; none where a price is not known.
     fn cost_usd(&self, made: &[Made], call: &Made) -> Result<f64, Failed> {
         let VerifierSettings { planner_tokens, verifier_tokens, answer_tokens, .. } = self.matrix.verifier;
@@ -337,6 +372,6 @@ impl World for Recorded<'_> {
         for call in made {
             cost_usd += self.cost_usd(made, call)?;
         }
-        Ok(Outcome { score, cost_usd: Some(cost_usd), latency_ms: 0.0 })
+        Ok(Outcome { score, cost_usd: Some(cost_usd), latency_ms: self.latency_ms(made)? })
     }
 }

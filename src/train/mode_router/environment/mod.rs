@@ -22,6 +22,8 @@ pub struct Query {
     pub id: Arc<str>,
     /// Its text, for policies that read text.
     pub text: Arc<str>,
+    /// The pool of workers whose it is: what a trajectory usually costs is told for each apart.
+    pub pool: usize,
     /// Its domain, by place in [`Environment::domains`].
     pub domain: usize,
     /// Its embedding, of unit length.

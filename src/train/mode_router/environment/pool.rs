@@ -21,7 +21,7 @@ impl<'a> Pool<'a> {
             pool.domains.extend(environment.domains().iter().cloned());
             pool.workers.extend(environment.workers().iter().cloned());
             for (place, query) in environment.queries().iter().enumerate() {
-                pool.queries.push(Query { domain: first + query.domain, ..query.clone() });
+                pool.queries.push(Query { pool: part, domain: first + query.domain, ..query.clone() });
                 pool.places.push((part, place));
             }
         }

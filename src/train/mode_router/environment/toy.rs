@@ -44,6 +44,7 @@ impl Toy {
                 ..Descriptor::default()
             };
             Query {
+                pool: 0,
                 id: format!("toy-{n}").into(),
                 text: format!("kind {kind}").into(),
                 domain: kind,

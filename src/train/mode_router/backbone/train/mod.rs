@@ -160,8 +160,8 @@ impl<'a> BackboneTrainer<'a> {
     }
 
     /// Dollars at which a trajectory's cost halves its reward.
-    pub fn cost_reference_usd(&self) -> f64 {
-        self.costs.reference_usd()
+    pub fn cost_reference_usd(&self, pool: usize) -> f64 {
+        self.costs.reference_usd(pool)
     }
 
     /// One step more.
@@ -231,7 +231,8 @@ impl<'a> BackboneTrainer<'a> {
                 })
             };
             let rollouts = (0..self.settings.rollouts).map(rollout).collect::<Result<_, _>>()?;
-            Ok(Written { beginning, group: Group { alpha, forced: forced.is_some(), rollouts } })
+            let pool = self.environment.queries()[query].pool;
+            Ok(Written { beginning, group: Group { pool, alpha, forced: forced.is_some(), rollouts } })
         };
         self.queries(self.done).into_iter().map(write).collect()
     }

@@ -28,8 +28,7 @@ struct Kept {
     model: String,
     done: u64,
     updates: u64,
-    costs: Vec<f64>,
-    cost_reference_usd: Option<f64>,
+    costs: Costs,
     reference: bool,
 }
 
@@ -54,8 +53,7 @@ impl<'a> BackboneTrainer<'a> {
             model: self.fingerprint()?,
             done: self.done,
             updates: self.optimiser.updates,
-            costs: self.costs.seen.clone(),
-            cost_reference_usd: self.costs.reference_usd,
+            costs: self.costs.clone(),
             reference: self.reference.is_some(),
         };
         let text = serde_json::to_string(&kept).map_err(|error| wrong(error.to_string()))?;
@@ -116,7 +114,7 @@ impl<'a> BackboneTrainer<'a> {
         trainer.optimiser = optimiser;
         trainer.reference = reference;
         trainer.done = kept.done;
-        trainer.costs = Costs { seen: kept.costs, reference_usd: kept.cost_reference_usd };
+        trainer.costs = kept.costs;
         Ok(trainer)
     }
 }

@@ -109,7 +109,8 @@ fn pulled(
     rollouts: Vec<TextRollout>,
     weights: Vec<Option<Advantage>>,
 ) -> (Gradients, StepReport) {
-    let written = Written { beginning: vec![1, 2, 3, 4, 5], group: Group { alpha: 0.0, forced: false, rollouts } };
+    let written =
+        Written { beginning: vec![1, 2, 3, 4, 5], group: Group { pool: 0, alpha: 0.0, forced: false, rollouts } };
     let (mut gradients, mut report) = (Gradients::new(), StepReport::default());
     trainer.pull(&[written], &[weights], &mut gradients, &mut report).unwrap();
     (gradients, report)
