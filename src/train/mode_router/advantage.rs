@@ -8,9 +8,9 @@
 //! A       = (1 - alpha) A_task + alpha A_eff     mixed after they were normalised
 //! ```
 //!
-//! With [`Scale::Batch`] the efficiency's sigma is the standard deviation within groups over the whole batch instead of the group's own. Recorded outcomes are often
-//! the same for all rollouts of a query: their small differences in cost would otherwise weigh as much as answers that are right and wrong elsewhere, and the policy
-//! would save more than (1 - alpha) task + alpha efficiency asks for.
+//! With [`Scale::Batch`] the efficiency's sigma is the standard deviation within groups over the batch's groups whose task rewards differ, instead of the group's own.
+//! Recorded outcomes are often the same for all rollouts of a query: their small differences in cost would otherwise weigh as much as answers that are right and wrong
+//! elsewhere, and the policy would save more than (1 - alpha) task + alpha efficiency asks for.
 //!
 //! One sigma for the whole group: with one of each mode, a mode that is sure of itself would weigh most. A group whose rollouts all came to the same says nothing (sigma < 1e-4). Groups
 //! whose mode was forced have no part of the mode: their advantage is all inner.
@@ -54,16 +54,20 @@ pub enum Scale {
     Batch,
 }
 
-/// The standard deviation of the efficiency's rewards within groups, over a batch.
+/// The standard deviation of the efficiency's rewards within groups, over those groups of a batch whose task rewards differ.
 pub fn pooled(groups: &[Vec<Graded>]) -> f64 {
     let (mut squares, mut freedom) = (0.0, 0.0);
     for group in groups {
+        let tasks: Vec<f64> = group.iter().filter_map(|graded| graded.task).collect();
+        if tasks.windows(2).all(|pair| (pair[0] - pair[1]).abs() < FLAT) {
+            continue;
+        }
         let rewards: Vec<f64> = group.iter().filter_map(|graded| graded.task.and(graded.efficiency)).collect();
         let mean = rewards.iter().sum::<f64>() / rewards.len().max(1) as f64;
         squares += rewards.iter().map(|reward| (reward - mean) * (reward - mean)).sum::<f64>();
         freedom += rewards.len().saturating_sub(1) as f64;
     }
-    (squares / f64::max(freedom, 1.0)).sqrt()
+    if freedom > 0.0 { (squares / freedom).sqrt() } else { 1.0 }
 }
 
 /// How advantages are made.
@@ -195,11 +199,17 @@ mod tests {
 
     #[test]
     fn over_the_batch_a_group_that_differs_little_in_cost_weighs_little() {
-        let graded =
-            |efficiency: f64| Graded { mode: Some(Mode::Single), task: Some(1.0), efficiency: Some(efficiency) };
-        let alike = vec![graded(0.50), graded(0.51)];
-        let apart = vec![graded(0.0), graded(1.0)];
-        let over = Some(pooled(&[alike.clone(), apart.clone()]));
+        let graded = |task: f64, efficiency: f64| Graded {
+            mode: Some(Mode::Single),
+            task: Some(task),
+            efficiency: Some(efficiency),
+        };
+        let alike = vec![graded(0.50, 0.50), graded(0.51, 0.51)];
+        let apart = vec![graded(0.0, 0.0), graded(1.0, 1.0)];
+        // All right, at other costs: it says nothing of how much right and wrong differ.
+        let flat = vec![graded(1.0, 0.7), graded(1.0, 0.9)];
+        let over = Some(pooled(&[alike.clone(), apart.clone(), flat.clone()]));
+        assert_eq!(pooled(&[flat]), 1.0, "no group differs");
         let of = |group: &[Graded], pooled| {
             advantages(group, AdvantageSettings { alpha: 1.0, plain: false, pooled })[1].unwrap().inner
         };

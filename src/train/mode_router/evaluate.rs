@@ -1,7 +1,7 @@
 //! Before deployment: what a trained policy would do, beside fixed ways of working that were chosen with care.
 //!
-//! A *fixed way* is a plan that is the same for all tasks of a domain: one worker; a sequence of workers, asked in turn until an output passes; a team of
-//! executors and a summarizer. For each mode and domain the plan with the highest reward on the training tasks is taken (single calls: of all; others: by beam search). "The best fixed mode" is one mode for all
+//! A *fixed way* is a plan that is the same for all tasks of a domain ([`super::plans`]). For each mode and domain the plan with the highest reward on the
+//! training tasks is taken. "The best fixed mode" is one mode for all
 //! domains, each with its best plan; `dimension_best` takes the best mode per domain too; the oracle knows every score before it calls. All are run in the same worlds as the policy,
 //! on tasks that none of them saw, and differences are paired by task.
 
@@ -13,75 +13,16 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    environment::{Environment, Made, Matrix, Outcome},
+    environment::{Environment, Matrix},
+    plans::{Plan, Search, Trial, trial},
     rollout::{Ended, Masked, prefix, roll, stream},
 };
-use crate::{
-    action::policy::mode_router::{Frozen, Seen},
-    grammar::Role,
-    round::Mode,
-};
+use crate::{action::policy::mode_router::Frozen, round::Mode};
 
 /// Resamples of an interval.
 const RESAMPLES: usize = 2_000;
-/// Training tasks of a domain that plans are searched on, at most.
-const SEARCHED: usize = 500;
-/// Plans that are extended.
-const BEAM: usize = 8;
 /// The share of one mode in one domain from which a report warns.
 const CONCENTRATED: f64 = 0.95;
-
-/// A fixed way of working.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Plan {
-    /// One call.
-    Single(usize),
-    /// In turn, until one passes after two calls.
-    Multi(Vec<usize>),
-    /// Executors side by side, a verifier of all of them if there is one, and a summarizer.
-    Team(Vec<usize>, Option<usize>, usize),
-}
-
-/// How one task went.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Trial {
-    /// Its score.
-    pub score: f64,
-    /// Dollars.
-    pub cost_usd: f64,
-    /// Milliseconds; 0 where unknown.
-    pub latency_ms: f64,
-    /// What part ran in each mode.
-    pub modes: [f64; 3],
-    /// Calls.
-    pub calls: f64,
-}
-
-impl Trial {
-    /// (1 - alpha) score + alpha score / (1 + cost / reference).
-    pub fn reward(&self, alpha: f64, reference_usd: f64) -> f64 {
-        self.score * ((1.0 - alpha) + alpha / (1.0 + self.cost_usd / reference_usd))
-    }
-
-    fn came_to(&mut self, outcome: Outcome) {
-        let Outcome { score, cost_usd, latency_ms } = outcome;
-        (self.score, self.cost_usd, self.latency_ms) = (score, cost_usd.unwrap_or_default(), latency_ms);
-    }
-
-    fn mean(trials: &[Self]) -> Self {
-        let n = trials.len().max(1) as f64;
-        let mean = |of: fn(&Self) -> f64| trials.iter().map(of).sum::<f64>() / n;
-        let mode = |mode: usize| trials.iter().map(|trial| trial.modes[mode]).sum::<f64>() / n;
-        Self {
-            score: mean(|trial| trial.score),
-            cost_usd: mean(|trial| trial.cost_usd),
-            latency_ms: mean(|trial| trial.latency_ms),
-            modes: [mode(0), mode(1), mode(2)],
-            calls: mean(|trial| trial.calls),
-        }
-    }
-}
 
 /// Figures of one way of working over some tasks, with 95 % intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -167,8 +108,9 @@ impl Evaluation<'_> {
     /// What the policy did beside the fixed ways.
     pub fn report(&self, policy: &[Trial], alpha: f64) -> Report {
         let matrix = self.held_out;
-        let plans: Vec<[(Plan, f64); 3]> =
-            (0..matrix.domains().len()).into_par_iter().map(|domain| self.plans(domain, alpha)).collect();
+        let plans: Vec<[(Plan, f64); 3]> = (0..matrix.domains().len())
+            .map(|domain| Search::new(self.known, domain, alpha, self.cost_reference_usd).best())
+            .collect();
         let fixed = |mode: usize| self.run(|query| &plans[matrix.queries()[query].domain][mode].0);
         let best_of = |domain: usize| {
             let by_reward = |a: &usize, b: &usize| plans[domain][*a].1.total_cmp(&plans[domain][*b].1);
@@ -244,45 +186,6 @@ impl Evaluation<'_> {
         trials.max_by(|a, b| worth(a).total_cmp(&worth(b))).unwrap_or_default()
     }
 
-    /// The best plan of each mode in a domain, with its mean reward on the training tasks.
-    fn plans(&self, domain: usize, alpha: f64) -> [(Plan, f64); 3] {
-        let queries = self.known.queries();
-        let mut places: Vec<usize> = (0..queries.len()).filter(|query| queries[*query].domain == domain).collect();
-        places.truncate(SEARCHED);
-        let worth = |plan: &Plan| {
-            let rewards =
-                places.iter().map(|query| trial(self.known, *query, 1, plan).reward(alpha, self.cost_reference_usd));
-            rewards.sum::<f64>() / places.len().max(1) as f64
-        };
-        let ranked = |plans: Vec<Plan>| {
-            let mut ranked: Vec<(Plan, f64)> = plans.into_iter().map(|plan| (plan.clone(), worth(&plan))).collect();
-            ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
-            ranked
-        };
-        let workers = 0..self.known.workers().len();
-        let single = ranked(workers.clone().map(Plan::Single).collect());
-        let mut multi = ranked(pairs(workers.len()));
-        for _ in 0..2 {
-            let longer = multi.iter().take(BEAM).flat_map(|(plan, _)| longer(plan, workers.len())).collect();
-            multi.extend(ranked(longer));
-            multi.sort_by(|a, b| b.1.total_cmp(&a.1));
-        }
-        // The summarizer and the verifier are the cheapest at first; others are tried for the best teams.
-        let cheapest =
-            single.iter().map(|(plan, _)| plan).min_by(|a, b| cost(self.known, a).total_cmp(&cost(self.known, b)));
-        let Some(Plan::Single(cheapest)) = cheapest else { return [(); 3].map(|()| (Plan::Single(0), 0.0)) };
-        let mut teams = ranked(workers.clone().map(|worker| Plan::Team(vec![worker], None, *cheapest)).collect());
-        for _ in 0..4 {
-            let wider = teams.iter().take(BEAM).flat_map(|(plan, _)| wider(plan, workers.len())).collect();
-            teams.extend(ranked(wider));
-            teams.sort_by(|a, b| b.1.total_cmp(&a.1));
-        }
-        let other = teams.iter().take(3).flat_map(|(plan, _)| other_judges(plan, workers.len())).collect();
-        teams.extend(ranked(other));
-        teams.sort_by(|a, b| b.1.total_cmp(&a.1));
-        [single, multi, teams].map(|plans| plans.into_iter().next().unwrap_or((Plan::Single(0), 0.0)))
-    }
-
     fn figures(&self, trials: &[Trial], places: &[usize], alpha: f64) -> Figures {
         let of: Vec<Trial> = places.iter().map(|place| trials[*place]).collect();
         let mean = Trial::mean(&of);
@@ -311,78 +214,6 @@ impl Evaluation<'_> {
 
 /// Worlds of evaluations are none of training's.
 const WORLDS: u64 = 1 << 40;
-
-fn pairs(workers: usize) -> Vec<Plan> {
-    let all = (0..workers).flat_map(|first| (0..workers).map(move |second| vec![first, second]));
-    all.filter(|pair| pair[0] != pair[1]).map(Plan::Multi).collect()
-}
-
-fn longer(plan: &Plan, workers: usize) -> Vec<Plan> {
-    let Plan::Multi(sequence) = plan else { return vec![] };
-    if sequence.len() >= 4 {
-        return vec![];
-    }
-    let more = (0..workers).filter(|worker| !sequence.contains(worker));
-    more.map(|worker| Plan::Multi([&sequence[..], &[worker]].concat())).collect()
-}
-
-fn wider(plan: &Plan, workers: usize) -> Vec<Plan> {
-    let Plan::Team(executors, verifier, summarizer) = plan else { return vec![] };
-    let more = (0..workers).filter(|worker| executors.last().is_some_and(|last| last < worker));
-    more.map(|worker| Plan::Team([&executors[..], &[worker]].concat(), *verifier, *summarizer)).collect()
-}
-
-fn other_judges(plan: &Plan, workers: usize) -> Vec<Plan> {
-    let Plan::Team(executors, _, summarizer) = plan else { return vec![] };
-    let summarizers = (0..workers).map(|worker| Plan::Team(executors.clone(), None, worker));
-    let verifiers = (0..workers).map(|worker| Plan::Team(executors.clone(), Some(worker), *summarizer));
-    summarizers.chain(verifiers).collect()
-}
-
-fn cost(matrix: &Matrix, plan: &Plan) -> f64 {
-    (0..matrix.queries().len().min(SEARCHED)).map(|query| trial(matrix, query, 1, plan).cost_usd).sum()
-}
-
-/// Runs a plan in one world.
-pub fn trial(matrix: &Matrix, query: usize, seed: u64, plan: &Plan) -> Trial {
-    let world = matrix.world(query, seed);
-    let mut made: Vec<Made> = Vec::new();
-    let call = |worker: usize, role: Option<Role>, refs: Vec<usize>, layer: usize| Made { worker, role, refs, layer };
-    let (mode, answer) = match plan {
-        Plan::Single(worker) => {
-            made.push(call(*worker, None, vec![], 0));
-            (0, 0)
-        }
-        Plan::Multi(sequence) => {
-            let mut passed = None;
-            for (place, worker) in sequence.iter().enumerate() {
-                made.push(call(*worker, None, vec![], place));
-                let seen = world.run(&made, place..place + 1).unwrap_or_default();
-                passed = passed.or((seen.first() == Some(&Seen::Pass)).then_some(place));
-                if passed.is_some() && place >= 1 {
-                    break;
-                }
-            }
-            (1, passed.unwrap_or(0))
-        }
-        Plan::Team(executors, verifier, summarizer) => {
-            made.extend(executors.iter().map(|worker| call(*worker, Some(Role::Executor), vec![], 0)));
-            let outputs: Vec<usize> = (0..executors.len()).collect();
-            if let Some(verifier) = verifier {
-                made.push(call(*verifier, Some(Role::Verifier), outputs, 1));
-            }
-            let seen = (0..made.len()).collect();
-            made.push(call(*summarizer, Some(Role::Summarizer), seen, 2));
-            (2, made.len() - 1)
-        }
-    };
-    let mut trial = Trial { calls: made.len() as f64, ..Trial::default() };
-    trial.modes[mode] = 1.0;
-    if let Ok(outcome) = world.close(&made, answer) {
-        trial.came_to(outcome);
-    }
-    trial
-}
 
 /// Low end, mean and high end of a mean, by the percentiles of resamples.
 fn bootstrapped(values: &[f64]) -> [f64; 3] {

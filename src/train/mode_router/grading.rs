@@ -38,12 +38,11 @@ pub struct Group<T> {
     pub rollouts: Vec<T>,
 }
 
-/// What trajectories of a pool of workers cost, and the dollars at which that halves a reward: the 95th percentile of the cold start, then frozen.
+/// What trajectories of a pool of workers cost, and the dollars at which that halves a reward: the 95th percentile at the beginning, then frozen.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Dollars of each trajectory of the cold start that was answered.
+    /// Dollars of each answered trajectory before that.
     seen: Vec<f64>,
-    /// Frozen at its end.
     reference_usd: Option<f64>,
 }
 
@@ -57,12 +56,19 @@ impl Costs {
     pub fn see<T: Trajectory>(&mut self, groups: &[Group<T>], cold: bool) {
         let pools = groups.iter().map(|group| group.pool + 1).max().unwrap_or_default();
         self.0.resize(self.0.len().max(pools), Cost::default());
-        if cold {
-            for group in groups {
-                self.0[group.pool].seen.extend(group.rollouts.iter().filter_map(cost));
-            }
-            return;
+        if !cold {
+            return self.freeze();
         }
+        for group in groups {
+            let Cost { seen, reference_usd } = &mut self.0[group.pool];
+            if reference_usd.is_none() {
+                seen.extend(group.rollouts.iter().filter_map(cost));
+            }
+        }
+    }
+
+    /// From now on they stay as they are.
+    pub fn freeze(&mut self) {
         for Cost { seen, reference_usd } in &mut self.0 {
             reference_usd.get_or_insert_with(|| quantile(&std::mem::take(seen)));
         }

@@ -31,6 +31,7 @@ pub fn settings(seed: u64, progressive: bool) -> TrainSettings {
         shape: Shape { width: 32, layers: 1, heads: 4 },
         seed,
         warm_up: 120,
+        practice: 0,
         steps: 240,
         queries: 12,
         rollouts: 8,

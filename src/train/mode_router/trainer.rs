@@ -1,8 +1,9 @@
 //! The trainer: one step after another, kept in a file now and then.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::collections::BTreeMap;
 
 use candle_core::{DType, Device, Tensor, Var};
+use rand::Rng;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -13,21 +14,22 @@ use super::{
     loss::{Batch, Counts, Kind, LossSettings, loss, number, support},
     network::{Network, Sequence, variables, weights_of},
     optimiser::{AdamW, add, gather},
+    plans::{Plan, Search, tokens},
     rollout::{Free, Rollout, look, picked, prefix, roll, seeded},
     schedule::Schedule,
     warm_up,
 };
 use crate::{
-    action::policy::mode_router::{Frozen, Numbers, Piece, Prefix, Shape, Weights, pack, unpack},
+    action::policy::mode_router::{Frozen, Piece, Prefix, Shape, Weights},
     round::Mode,
 };
 
 /// Trajectories that gradients are made of at one time, where that is not a processor: what bounds memory.
 const PIECE: usize = 256;
+/// Levels of alpha, from the lowest to the highest, for which fixed ways are practised.
+const LEVELS: usize = 4;
 /// Numbers of a tensor that candle shares out among threads on a processor.
 const NUMBERS: usize = 1 << 16;
-/// The header's key of what is kept beside the numbers.
-const TRAINING: &str = "training";
 
 /// How a mode-router is trained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,8 +39,10 @@ pub struct TrainSettings {
     pub shape: Shape,
     /// Seeds everything.
     pub seed: u64,
-    /// Steps in which the rules are learnt.
+    /// Steps in which the rules are practised.
     pub warm_up: u64,
+    /// Steps after them in which the best fixed ways of each domain are practised.
+    pub practice: u64,
     /// Steps after them.
     pub steps: u64,
     /// Queries of a step.
@@ -47,7 +51,7 @@ pub struct TrainSettings {
     pub rollouts: usize,
     /// The optimiser's rate; it falls to a tenth over the steps in which modes are free.
     pub rate: f64,
-    /// The same while the rules are learnt.
+    /// The same in practice.
     pub warm_up_rate: f64,
     /// The alphas that are trained on, evenly, in [0, 1].
     pub alpha: [f64; 2],
@@ -69,6 +73,7 @@ impl Default for TrainSettings {
             shape: Shape::default(),
             seed: 1,
             warm_up: 400,
+            practice: 400,
             steps: 1_400,
             queries: 32,
             rollouts: 8,
@@ -162,22 +167,15 @@ pub struct StepReport {
 /// A training under way.
 pub struct Trainer<'a> {
     environment: &'a dyn Environment,
-    settings: TrainSettings,
-    device: Device,
-    variables: BTreeMap<String, Var>,
-    optimiser: AdamW,
-    reference: Weights,
-    done: u64,
-    costs: Costs,
-}
-
-/// What is kept beside the tensors.
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    settings: TrainSettings,
-    done: u64,
-    updates: u64,
-    costs: Costs,
+    pub(super) settings: TrainSettings,
+    pub(super) device: Device,
+    pub(super) variables: BTreeMap<String, Var>,
+    pub(super) optimiser: AdamW,
+    pub(super) reference: Weights,
+    pub(super) done: u64,
+    pub(super) costs: Costs,
+    /// The best fixed ways, by level of alpha and domain, once they are needed.
+    fixed: Option<Vec<Vec<[Plan; 3]>>>,
 }
 
 impl<'a> Trainer<'a> {
@@ -198,6 +196,7 @@ impl<'a> Trainer<'a> {
             reference: first,
             done: 0,
             costs: Costs::default(),
+            fixed: None,
         })
     }
 
@@ -208,7 +207,12 @@ impl<'a> Trainer<'a> {
 
     /// All steps.
     pub fn steps(&self) -> u64 {
-        self.settings.warm_up + self.settings.steps
+        self.practised() + self.settings.steps
+    }
+
+    /// Steps of practice, before anything is tried.
+    pub(super) fn practised(&self) -> u64 {
+        self.settings.warm_up + self.settings.practice
     }
 
     /// The settings.
@@ -216,7 +220,8 @@ impl<'a> Trainer<'a> {
         &self.settings
     }
 
-    /// Dollars at which a trajectory's cost halves its reward in a pool of workers: the 95th percentile of the cold start's trajectories.
+    /// Dollars at which a trajectory's cost halves its reward in a pool of workers: the 95th percentile of the trajectories
+    /// in which the rules are practised, of the cold start's where they are not.
     pub fn cost_reference_usd(&self, pool: usize) -> f64 {
         self.costs.reference_usd(pool)
     }
@@ -228,13 +233,13 @@ impl<'a> Trainer<'a> {
 
     /// One step more.
     pub fn step(&mut self) -> Result<StepReport, TrainError> {
-        let report = if self.done < self.settings.warm_up {
-            self.learn_rules()
-        } else {
-            self.learn(self.done - self.settings.warm_up)
-        };
+        let practised = self.practised();
+        let report = if self.done < practised { self.practise() } else { self.learn(self.done - practised) };
         self.done += 1;
         if self.done == self.settings.warm_up {
+            self.costs.freeze();
+        }
+        if self.done == practised {
             self.reference = self.weights()?;
             self.optimiser = AdamW::new(&self.variables, self.settings.rate, 0.0, 1.0)?;
         }
@@ -257,25 +262,56 @@ impl<'a> Trainer<'a> {
         (alpha, order, prefix)
     }
 
-    fn learn_rules(&mut self) -> Result<StepReport, TrainError> {
+    /// The best fixed way of each mode for a query, at the level of alpha that is nearest.
+    fn fixed(&mut self) -> &[Vec<[Plan; 3]>] {
+        let (environment, [low, high], costs) = (self.environment, self.settings.alpha, &self.costs);
+        let search = || {
+            let mut pools = vec![0; environment.domains().len()];
+            environment.queries().iter().for_each(|query| pools[query.domain] = query.pool);
+            let level = |level: usize| low + (high - low) * level as f64 / (LEVELS - 1) as f64;
+            let of = |alpha: f64, domain: usize| {
+                let search = Search::new(environment, domain, alpha, costs.reference_usd(pools[domain]));
+                search.best().map(|(plan, _)| plan)
+            };
+            (0..LEVELS).map(|place| (0..pools.len()).map(|domain| of(level(place), domain)).collect()).collect()
+        };
+        self.fixed.get_or_insert_with(search)
+    }
+
+    fn practise(&mut self) -> Result<StepReport, TrainError> {
         let network = Frozen::new(self.weights()?);
-        let step = self.done;
+        let (step, of_rules) = (self.done, self.done < self.settings.warm_up);
+        if !of_rules {
+            self.fixed();
+        }
+        let [low, high] = self.settings.alpha;
         let write = |(place, query): (usize, usize)| {
-            let (_, order, prefix) = self.look(step, query);
-            let world = self.environment.world(query, step);
+            let (alpha, order, prefix) = self.look(step, query);
+            let world = self.environment.world(query, self.settings.seed ^ step);
             let mut rng = self.rng(b"rules", &[step, place as u64]);
+            let mut shown = vec![];
+            if let (false, Some(fixed)) = (of_rules, &self.fixed) {
+                let level = (alpha - low) / (high - low).max(f64::MIN_POSITIVE) * (LEVELS - 1) as f64;
+                let plans = &fixed[level.round() as usize][self.environment.queries()[query].domain];
+                shown = tokens(&*world, &plans[rng.random_range(0..plans.len())], &order);
+            }
             let mut rules = warm_up::Rules { modes: self.settings.prior, rng: &mut rng, targets: vec![] };
             let begun = network.begin(&prefix);
-            let rollout = roll(&network, &begun, &prefix, &order, &*world, None, &mut rules);
-            (rollout.sequence, rules.targets)
+            let mut writer = warm_up::Shown { rules: &mut rules, tokens: shown.into_iter() };
+            let rollout = roll(&network, &begun, &prefix, &order, &*world, None, &mut writer);
+            let pool = self.environment.queries()[query].pool;
+            (Group { pool, alpha, forced: true, rollouts: vec![rollout] }, rules.targets)
         };
         let queries: Vec<(usize, usize)> =
             self.queries(step).into_iter().cycle().take(2 * self.settings.queries).enumerate().collect();
-        let written: Vec<(Sequence, Vec<_>)> = queries.into_par_iter().map(write).collect();
+        let (groups, targets): (Vec<Group<Rollout>>, Vec<Vec<_>>) = queries.into_par_iter().map(write).unzip();
+        self.costs.see(&groups, true);
+        let written: Vec<(&Sequence, Vec<_>)> =
+            groups.iter().flat_map(|group| &group.rollouts).map(|rollout| &rollout.sequence).zip(targets).collect();
         let choices = written.iter().map(|(_, targets)| targets.len()).sum();
         let network = Network::learning(self.settings.shape, &self.variables);
         let piece = |piece: &[usize]| {
-            let sequences: Vec<&Sequence> = piece.iter().map(|row| &written[*row].0).collect();
+            let sequences: Vec<&Sequence> = piece.iter().map(|row| written[*row].0).collect();
             let targets: Vec<_> = piece.iter().flat_map(|row| written[*row].1.clone()).collect();
             let workers = sequences.iter().map(|sequence| sequence.prefix.workers.len()).max().unwrap_or_default();
             let loss = warm_up::loss(&network.read(&sequences)?, &targets, workers, choices)?;
@@ -284,7 +320,7 @@ impl<'a> Trainer<'a> {
             Ok((number(&loss)?, gradients))
         };
         let (mut loss, mut gradients) = (0.0, BTreeMap::new());
-        for (part, found) in self.each(&self.pieces((0..written.len()).collect(), |row| &written[row].0), piece)? {
+        for (part, found) in self.each(&self.pieces((0..written.len()).collect(), |row| written[row].0), piece)? {
             loss += part;
             add(&mut gradients, found)?;
         }
@@ -438,93 +474,6 @@ impl<'a> Trainer<'a> {
         report.support = number(&term)?;
         Ok(gather(gradients, &self.variables, &term.backward()?)?)
     }
-
-    /// Keeps all that is needed to go on.
-    pub fn save(&self, path: &Path) -> Result<(), TrainError> {
-        let wrong = |reason: String| TrainError::File { path: path.display().to_string(), reason };
-        let kept = Kept {
-            settings: self.settings.clone(),
-            done: self.done,
-            updates: self.optimiser.updates,
-            costs: self.costs.clone(),
-        };
-        let mut numbers = Numbers::new();
-        let mut keep = |part: &str, name: &str, tensor: &Tensor| -> Result<(), TrainError> {
-            let read = tensor.to_device(&Device::Cpu)?.flatten_all()?.to_vec1()?;
-            numbers.insert(format!("{part}.{name}"), (tensor.dims().to_vec(), read));
-            Ok(())
-        };
-        for (name, variable) in &self.variables {
-            keep("now", name, variable)?;
-        }
-        for (name, [first, second]) in &self.optimiser.moments {
-            keep("first", name, first)?;
-            keep("second", name, second)?;
-        }
-        for (name, shape) in self.settings.shape.names() {
-            let read = self.reference.get(&name).to_vec();
-            numbers.insert(format!("reference.{name}"), (shape.to_vec(), read));
-        }
-        let text = serde_json::to_string(&kept).map_err(|error| wrong(error.to_string()))?;
-        let bytes = pack(TRAINING, &text, &numbers).map_err(wrong)?;
-        // Whole or not at all.
-        let beside = path.with_extension("part");
-        fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path)).map_err(|error| wrong(error.to_string()))
-    }
-
-    /// Goes on where a training was left.
-    pub fn resume(
-        environment: &'a dyn Environment,
-        settings: TrainSettings,
-        device: Device,
-        path: &Path,
-    ) -> Result<Self, TrainError> {
-        let shown = path.display().to_string();
-        let wrong = |reason: String| TrainError::File { path: shown.clone(), reason };
-        let bytes = fs::read(path).map_err(|error| wrong(error.to_string()))?;
-        let (text, mut found) = unpack(TRAINING, &bytes).map_err(wrong)?;
-        let kept: Kept = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        if let Some(what) = difference(&kept.settings, &settings) {
-            return Err(TrainError::OtherSettings { path: shown, what });
-        }
-        let mut trainer = Self::new(environment, settings, device)?;
-        let device = trainer.device.clone();
-        let mut read = |name: &str| -> Result<Tensor, TrainError> {
-            let (shape, numbers) = found.remove(name).ok_or_else(|| wrong(format!("{name} is missing")))?;
-            Ok(Tensor::from_vec(numbers, shape, &device)?)
-        };
-        let mut numbers = BTreeMap::new();
-        for (name, variable) in &trainer.variables {
-            variable.set(&read(&format!("now.{name}"))?)?;
-            numbers.insert(name.clone(), read(&format!("reference.{name}"))?.flatten_all()?.to_vec1()?);
-        }
-        let rate =
-            if kept.done < trainer.settings.warm_up { trainer.settings.warm_up_rate } else { trainer.settings.rate };
-        let mut optimiser = AdamW::new(&trainer.variables, rate, 0.0, 1.0)?;
-        for (name, moments) in &mut optimiser.moments {
-            *moments = [read(&format!("first.{name}"))?, read(&format!("second.{name}"))?];
-        }
-        optimiser.updates = kept.updates;
-        trainer.optimiser = optimiser;
-        trainer.reference = Weights { shape: trainer.settings.shape, numbers };
-        trainer.done = kept.done;
-        trainer.costs = kept.costs;
-        Ok(trainer)
-    }
-}
-
-/// The first setting that differs, but for the number of steps: a training may go on for longer.
-pub(super) fn difference<S: Serialize>(kept: &S, asked: &S) -> Option<String> {
-    let json = |settings: &S| {
-        let mut json = serde_json::to_value(settings).unwrap_or_default();
-        if let Some(settings) = json.as_object_mut() {
-            settings.remove("steps");
-        }
-        json
-    };
-    let (kept, asked) = (json(kept), json(asked));
-    let differs = kept.as_object()?.iter().find(|(key, value)| asked.get(key.as_str()) != Some(value))?;
-    Some(format!("{} is {} there and {} here", differs.0, differs.1, asked[differs.0.as_str()]))
 }
 
 /// A piece's part of the loss and of the gradients.

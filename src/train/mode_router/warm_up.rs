@@ -11,12 +11,14 @@ use rand_chacha::ChaCha8Rng;
 use super::{network::Said, rollout::Writer};
 use crate::{
     action::policy::mode_router::{Reading, logit_place, logits},
-    grammar::{Token, Writing},
+    grammar::{Role, Token, Writing},
     round::Mode,
 };
 
 /// The kind of token that refers to a call.
 const REF: u8 = 3;
+/// What part of the probability the rules keep where a trajectory is shown: something is left to be tried.
+const DOUBT: f64 = 0.1;
 
 /// What the rules alone would do.
 pub struct Rules<'a> {
@@ -41,6 +43,15 @@ impl Rules<'_> {
         };
         // Most outputs are referred to: a second opinion that nobody reads would only teach that it costs.
         let weight = |kind: u8| if kind == REF { 3.0 } else { 1.0 };
+        // Most teams begin with executors, and sum up before all calls are used up.
+        let usual = if writing.episode().nodes().is_empty() { Role::Executor } else { Role::Summarizer };
+        let within = |token: &Token| match token {
+            Token::Role(role) if *role == usual => 4.0,
+            Token::Role(Role::Executor) => 2.0,
+            Token::Mode(_) | Token::Call(_) | Token::Role(_) | Token::Ref(_) | Token::EndLayer | Token::Answer(_) => {
+                1.0
+            }
+        };
         let kinds: std::collections::BTreeSet<u8> = allowed.iter().map(kind).collect();
         let all: f64 = kinds.iter().map(|kind| weight(*kind)).sum();
         let of = |token: Token| match token {
@@ -48,8 +59,8 @@ impl Rules<'_> {
             Token::Mode(Mode::Multi) => self.modes[1],
             Token::Mode(Mode::Agentic) => self.modes[2],
             Token::Call(_) | Token::Role(_) | Token::Ref(_) | Token::EndLayer | Token::Answer(_) => {
-                let same = allowed.iter().filter(|other| kind(other) == kind(&token)).count();
-                weight(kind(&token)) / (all * same as f64)
+                let same = allowed.iter().filter(|other| kind(other) == kind(&token));
+                weight(kind(&token)) * within(&token) / (all * same.map(within).sum::<f64>())
             }
         };
         allowed.iter().map(|token| (*token, of(*token))).collect()
@@ -75,6 +86,29 @@ impl Rules<'_> {
 impl Writer for Rules<'_> {
     fn write(&mut self, _reading: &Reading, writing: &Writing) -> Option<Token> {
         self.draw(writing)
+    }
+}
+
+/// A trajectory that is shown, token by token; the rules alone where there is none.
+pub struct Shown<'a, 'b> {
+    /// What is taught beside it.
+    pub rules: &'a mut Rules<'b>,
+    /// It.
+    pub tokens: std::vec::IntoIter<Token>,
+}
+
+impl Writer for Shown<'_, '_> {
+    fn write(&mut self, _reading: &Reading, writing: &Writing) -> Option<Token> {
+        let Some(shown) = self.tokens.next() else { return self.rules.draw(writing) };
+        let mut distribution = self.rules.distribution(writing);
+        // Modes are to be tried alike, whichever is shown.
+        if !matches!(shown, Token::Mode(_)) {
+            for (token, p) in &mut distribution {
+                *p = DOUBT * *p + if *token == shown { 1.0 - DOUBT } else { 0.0 };
+            }
+        }
+        self.rules.targets.push(distribution);
+        Some(shown)
     }
 }
 

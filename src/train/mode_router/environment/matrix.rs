@@ -49,8 +49,8 @@ impl Default for VerifierSettings {
         Self {
             tau: 0.5,
             false_negative: 0.1,
-            false_positive: 0.1,
-            noise: 0.3,
+            false_positive: 0.3,
+            noise: 0.5,
             planner_tokens: 100.0,
             verifier_tokens: 50.0,
             answer_tokens: 200.0,
@@ -92,6 +92,7 @@ pub enum MatrixError {
 }
 
 /// The world of one dataset, or of a part of one.
+#[derive(Clone)]
 pub struct Matrix {
     domains: Vec<String>,
     workers: Vec<String>,
@@ -165,6 +166,11 @@ impl Matrix {
     /// Every worker's recorded outcome on a query.
     pub fn outcomes(&self, query: usize) -> &[Worth] {
         &self.outcomes[query]
+    }
+
+    /// The same tasks under another simulated verifier.
+    pub fn with_verifier(&self, verifier: VerifierSettings) -> Self {
+        Self { verifier, ..self.clone() }
     }
 
     /// The simulated verifier.
@@ -324,7 +330,6 @@ impl Recorded<'_> {
         let billed = |written: f64| (read * model.input_per_1m + written * model.output_per_1m) / 1e6;
         Ok(match call.role {
             None | Some(Role::Executor) => self.worth(call.worker)?.cost_usd,
-            Some(Role::Summarizer) if call.refs.is_empty() => self.worth(call.worker)?.cost_usd,
             Some(Role::Planner) => billed(planner_tokens),
             Some(Role::Verifier) => billed(verifier_tokens),
             Some(Role::Summarizer) => billed(answer_tokens),
@@ -362,8 +367,7 @@ impl World for Recorded<'_> {
         let call = made.get(answer).ok_or(Failed)?;
         let worker = match call.role {
             None | Some(Role::Executor) => Some(call.worker),
-            // Alone from the start it answers by itself.
-            Some(Role::Summarizer) if call.refs.is_empty() => Some(call.worker),
+            // With nothing to sum up it gives nothing.
             Some(Role::Summarizer) => self.summarized(made, call)?,
             Some(Role::Planner | Role::Verifier) => None,
         };

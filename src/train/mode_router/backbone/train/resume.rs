@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     action::policy::mode_router::{Numbers, pack, unpack},
-    train::mode_router::{TrainError, environment::Environment, grading::Costs, optimiser::AdamW, trainer::difference},
+    train::mode_router::{TrainError, environment::Environment, grading::Costs, optimiser::AdamW, resume::difference},
 };
 
 /// The header's key of what is kept beside the numbers.

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use candle_core::Device;
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
 use pointsman::{
     action::policy::mode_router::{Card, Checkpoint, Frozen, Shape},
     replay::Dataset,
@@ -17,11 +17,11 @@ use pointsman::{
     train::mode_router::{
         StepReport, TrainSettings, Trainer,
         environment::{Environment, Matrix, Pool, VerifierSettings},
-        evaluate::{Evaluation, Figures, Report},
         plots, toy,
     },
 };
-use serde::Serialize;
+
+mod report;
 
 use super::backbone::{self, BackboneArguments};
 use crate::cli::{
@@ -33,8 +33,6 @@ use crate::cli::{
 
 /// Steps between two checkpoints.
 const KEEP_EVERY: u64 = 20;
-/// The alphas that are reported.
-const ALPHAS: [f64; 4] = [0.0, 0.1, 0.3, 0.5];
 /// One training task in so many is held out where a dataset has no validation split.
 const VALIDATION: u8 = 38;
 
@@ -48,18 +46,18 @@ pub(super) struct ModeRouterArguments {
     /// Where the network is computed: cpu, or cuda:N in a program that was built with the feature `cuda`.
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     device: String,
-    /// The alphas that are trained on: what cost weighs against the score.
-    #[arg(long, value_name = "LOW,HIGH", default_value = "0,0.5", value_parser = alphas)]
-    alpha_range: [f64; 2],
-    /// Seeds everything.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Steps after the rules are learnt [default: 1400, with --backbone 90].
+    /// The alphas that are trained on: what cost weighs against the score [default: 0,0.5].
+    #[arg(long, value_name = "LOW,HIGH", value_parser = alphas)]
+    alpha_range: Option<[f64; 2]>,
+    /// Seeds everything [default: 1].
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Steps after practice [default: 1400, with --backbone 90].
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
-    /// The network's size: WIDTHxLAYERSxHEADS.
-    #[arg(long, value_name = "SHAPE", default_value = "64x2x4")]
-    shape: Shape,
+    /// The network's size: WIDTHxLAYERSxHEADS [default: 64x2x4].
+    #[arg(long, value_name = "SHAPE")]
+    shape: Option<Shape>,
     /// The optimiser's rate [default: 1e-3, with --backbone 1e-6].
     #[arg(long, value_name = "RATE")]
     rate: Option<f64>,
@@ -75,6 +73,9 @@ pub(super) struct ModeRouterArguments {
     /// Begin anew in a folder that holds a run.
     #[arg(long)]
     force: bool,
+    /// A TOML file of settings in place of the built-in ones: [schedule] cold = 300, and whatever `settings` of a run's report names.
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
     /// Do not tell modes and what is done within them apart: plain GRPO.
     #[arg(long)]
     no_comet: bool,
@@ -88,7 +89,46 @@ pub(super) struct ModeRouterArguments {
     #[arg(long, conflicts_with = "dataset")]
     toy: bool,
     #[command(flatten)]
+    verifier: VerifierArguments,
+    /// Also report what the policy and the fixed ways would do under other verifiers.
+    #[arg(long)]
+    sweep: bool,
+    /// Report on the tasks held out for validation, to choose settings by, and leave the test split alone.
+    #[arg(long)]
+    validation: bool,
+    #[command(flatten)]
     language_model: BackboneArguments,
+}
+
+/// The simulated verifier: how good yours is, as far as you know.
+#[derive(Args)]
+struct VerifierArguments {
+    /// The score from which an output is right, to the simulated verifier.
+    #[arg(long, value_name = "SCORE", default_value_t = VerifierSettings::default().tau, value_parser = part)]
+    tau: f64,
+    /// The part of right outputs that it fails.
+    #[arg(long, value_name = "PART", default_value_t = VerifierSettings::default().false_negative, value_parser = part)]
+    false_negative: f64,
+    /// The part of wrong outputs that it passes.
+    #[arg(long, value_name = "PART", default_value_t = VerifierSettings::default().false_positive, value_parser = part)]
+    false_positive: f64,
+    /// Standard deviation of what a team's verifiers and summarizers see of a score.
+    #[arg(long, value_name = "SCORE", default_value_t = VerifierSettings::default().noise, value_parser = part)]
+    noise: f64,
+}
+
+impl VerifierArguments {
+    fn settings(&self) -> VerifierSettings {
+        let Self { tau, false_negative, false_positive, noise } = *self;
+        VerifierSettings { tau, false_negative, false_positive, noise, ..VerifierSettings::default() }
+    }
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(part) if (0.0..=1.0).contains(&part) => Ok(part),
+        _ => Err(format!("{text:?} must be a number from 0 to 1")),
+    }
 }
 
 fn alphas(text: &str) -> Result<[f64; 2], String> {
@@ -113,7 +153,8 @@ pub(super) async fn run(arguments: ModeRouterArguments, folders: &Folders) -> Re
     }
     let device = device(&arguments.device)?;
     begin(&arguments)?;
-    let with_cost = arguments.alpha_range[1] > 0.0;
+    let settings = settings(&arguments)?;
+    let with_cost = settings.alpha[1] > 0.0;
     let mut parts = Vec::new();
     let mut model = String::new();
     for path in &arguments.dataset {
@@ -123,11 +164,11 @@ pub(super) async fn run(arguments: ModeRouterArguments, folders: &Folders) -> Re
             None => embedded(&dataset, folders).await?,
         };
         model.clone_from(&vectors.model);
-        parts.push(split(&dataset, &vectors, with_cost)?);
+        parts.push(split(&dataset, &vectors, (arguments.verifier.settings(), with_cost))?);
     }
     tokio::task::block_in_place(|| match &arguments.language_model.backbone {
         Some(backbone) => adapted(&arguments, backbone, &parts, &device),
-        None => trained(&arguments, parts, &model, device),
+        None => trained(&arguments, settings, parts, &model, device),
     })
 }
 
@@ -139,10 +180,10 @@ fn unread(dataset: &Dataset) -> Result<Embedded> {
 
 fn adapted(arguments: &ModeRouterArguments, model: &Path, parts: &[Parts], device: &Device) -> Result<()> {
     let mut settings = arguments.language_model.settings();
-    settings.seed = arguments.seed;
+    settings.seed = arguments.seed.unwrap_or(settings.seed);
     settings.steps = arguments.steps.unwrap_or(settings.steps);
     settings.rate = arguments.rate.unwrap_or(settings.rate);
-    settings.alpha = arguments.alpha_range;
+    settings.alpha = arguments.alpha_range.unwrap_or(settings.alpha);
     settings.comet = !arguments.no_comet;
     settings.schedule.progressive = !arguments.no_progressive;
     if arguments.no_support {
@@ -187,7 +228,7 @@ fn begin(arguments: &ModeRouterArguments) -> Result<()> {
     Ok(())
 }
 
-fn split(dataset: &Dataset, vectors: &Embedded, with_cost: bool) -> Result<Parts> {
+fn split(dataset: &Dataset, vectors: &Embedded, (verifier, with_cost): (VerifierSettings, bool)) -> Result<Parts> {
     let has = |split: &str| dataset.tasks.iter().any(|task| task.split == split);
     if !has("train") {
         bail!("{} has no split `train`: training and testing on the same tasks would tell nothing", dataset.name);
@@ -211,8 +252,7 @@ fn split(dataset: &Dataset, vectors: &Embedded, with_cost: bool) -> Result<Parts
         (0..dataset.tasks.len()).filter(part).collect()
     };
     let known = of("train");
-    let matrix =
-        |of: &[usize]| Matrix::new(dataset, &vectors.vectors, &known, of, VerifierSettings::default(), with_cost);
+    let matrix = |of: &[usize]| Matrix::new(dataset, &vectors.vectors, &known, of, verifier, with_cost);
     Ok(Parts {
         name: dataset.name.clone(),
         train: matrix(&known)?,
@@ -221,26 +261,83 @@ fn split(dataset: &Dataset, vectors: &Embedded, with_cost: bool) -> Result<Parts
     })
 }
 
-fn settings(arguments: &ModeRouterArguments) -> TrainSettings {
-    let mut settings = TrainSettings {
-        shape: arguments.shape,
-        seed: arguments.seed,
-        alpha: arguments.alpha_range,
-        comet: !arguments.no_comet,
-        ..TrainSettings::default()
+/// What is given takes the place of what is there, table by table.
+fn merged(mut there: toml::Table, given: toml::Table) -> toml::Table {
+    for (key, value) in given {
+        let value = match (there.remove(&key), value) {
+            (Some(toml::Value::Table(there)), toml::Value::Table(given)) => toml::Value::Table(merged(there, given)),
+            (_, value) => value,
+        };
+        there.insert(key, value);
+    }
+    there
+}
+
+fn settings(arguments: &ModeRouterArguments) -> Result<TrainSettings> {
+    let mut settings = match &arguments.settings {
+        None => TrainSettings::default(),
+        Some(path) => {
+            let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let given = text.parse().with_context(|| format!("{} is no TOML", path.display()))?;
+            let settings = merged(toml::Table::try_from(TrainSettings::default())?, given);
+            settings.try_into().with_context(|| format!("{} does not fit", path.display()))?
+        }
     };
+    settings.shape = arguments.shape.unwrap_or(settings.shape);
+    settings.seed = arguments.seed.unwrap_or(settings.seed);
+    settings.alpha = arguments.alpha_range.unwrap_or(settings.alpha);
     settings.steps = arguments.steps.unwrap_or(settings.steps);
     settings.rate = arguments.rate.unwrap_or(settings.rate);
-    settings.schedule.progressive = !arguments.no_progressive;
+    settings.comet &= !arguments.no_comet;
+    settings.schedule.progressive &= !arguments.no_progressive;
     if arguments.no_support {
         settings.schedule.support = 0.0;
     }
-    settings
+    Ok(settings)
 }
 
-fn trained(arguments: &ModeRouterArguments, parts: Vec<Parts>, model: &str, device: Device) -> Result<()> {
+/// The command that would train the same, data by name.
+fn command(arguments: &ModeRouterArguments, settings: &TrainSettings, names: &[&str]) -> String {
+    let TrainSettings { seed, steps, shape, rate, alpha: [low, high], .. } = settings;
+    let VerifierSettings { tau, false_negative, false_positive, noise, .. } = arguments.verifier.settings();
+    let mut command = format!(
+        "pointsman train mode-router --dataset {} --seed {seed} --steps {steps} --shape {shape} --rate {rate} --alpha-range {low},{high}",
+        names.join(" ")
+    );
+    if let Some(file) = &arguments.settings {
+        command.push_str(&format!(" --settings {}", file.display()));
+    }
+    let defaults = VerifierSettings::default();
+    for (flag, given, default) in [
+        ("tau", tau, defaults.tau),
+        ("false-negative", false_negative, defaults.false_negative),
+        ("false-positive", false_positive, defaults.false_positive),
+        ("noise", noise, defaults.noise),
+    ] {
+        if given != default {
+            command.push_str(&format!(" --{flag} {given}"));
+        }
+    }
+    for (flag, given) in [
+        ("no-comet", arguments.no_comet),
+        ("no-progressive", arguments.no_progressive),
+        ("no-support", arguments.no_support),
+    ] {
+        if given {
+            command.push_str(&format!(" --{flag}"));
+        }
+    }
+    command
+}
+
+fn trained(
+    arguments: &ModeRouterArguments,
+    settings: TrainSettings,
+    parts: Vec<Parts>,
+    model: &str,
+    device: Device,
+) -> Result<()> {
     let ModeRouterArguments { run, out, .. } = arguments;
-    let settings = settings(arguments);
     let pool = Pool::new(parts.iter().map(|part| &part.train as &dyn Environment).collect());
     let file = run.join("training.safetensors");
     let mut trainer = match arguments.resume {
@@ -251,6 +348,7 @@ fn trained(arguments: &ModeRouterArguments, parts: Vec<Parts>, model: &str, devi
     bar.set_position(trainer.done());
     let mut lines = fs::OpenOptions::new().append(true).create(true).open(run.join("steps.jsonl"))?;
     let mut waiting = String::new();
+    let started = std::time::Instant::now();
     while trainer.done() < trainer.steps() {
         let report = trainer.step()?;
         bar.set_message(if report.warm_up {
@@ -267,18 +365,11 @@ fn trained(arguments: &ModeRouterArguments, parts: Vec<Parts>, model: &str, devi
             waiting.clear();
         }
     }
+    let trained_s = started.elapsed().as_secs_f64();
     bar.finish_and_clear();
     let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
     let weights = trainer.weights()?;
-    let command = format!(
-        "pointsman train mode-router --dataset {} --seed {} --steps {} --shape {} --alpha-range {},{}",
-        names.join(" "),
-        settings.seed,
-        settings.steps,
-        settings.shape,
-        settings.alpha[0],
-        settings.alpha[1]
-    );
+    let command = command(arguments, &settings, &names);
     let card = Card {
         cost_reference_usd: parts
             .iter()
@@ -296,13 +387,9 @@ fn trained(arguments: &ModeRouterArguments, parts: Vec<Parts>, model: &str, devi
     let steps = read_steps(&run.join("steps.jsonl"))?;
     fs::write(run.join("plots.html"), plots::render("Training of a mode-router", &[("this run".into(), steps)]))?;
     let network = Frozen::new(weights);
-    let mut reports = Vec::new();
-    for (pool, part) in parts.iter().enumerate() {
-        reports.push(reported(part, &network, trainer.cost_reference_usd(pool), settings.alpha));
-    }
-    fs::write(run.join("report.json"), serde_json::to_vec_pretty(&reports)?)?;
-    reports.iter().for_each(show);
-    println!("What is simulated: {}", serde_json::to_string(&VerifierSettings::default())?);
+    let whole = report::Whole::new(&parts, &network, &trainer, arguments, trained_s);
+    fs::write(run.join("report.json"), serde_json::to_vec_pretty(&whole)?)?;
+    whole.show();
     println!(
         "Written to {}; plots and the whole report in {}. In a configuration:\n\n  [modes]\n  driver = \"mode_router\"\n  model = {:?}",
         out.display(),
@@ -317,94 +404,20 @@ pub(super) fn read_steps(path: &Path) -> Result<Vec<StepReport>> {
     text.lines().map(|line| serde_json::from_str(line).with_context(|| format!("{}: {line}", path.display()))).collect()
 }
 
-/// One dataset's reports, by alpha.
-#[derive(Serialize)]
-struct Reported {
-    dataset: String,
-    tasks: &'static str,
-    reports: Vec<Report>,
-}
-
-fn reported(part: &Parts, network: &Frozen, cost_reference_usd: f64, [low, high]: [f64; 2]) -> Reported {
-    let (held_out, tasks) = part.test.as_ref().map_or((&part.validation, "val"), |test| (test, "test"));
-    let evaluation = Evaluation { known: &part.train, held_out, worlds: 4, cost_reference_usd };
-    let alphas: Vec<f64> = ALPHAS.into_iter().filter(|alpha| (low..=high).contains(alpha)).collect();
-    let bar = progress::bar(alphas.len() as u64, "comparing with fixed ways");
-    let report = |alpha: f64| {
-        let report = evaluation.report(&evaluation.served(network, alpha, true), alpha);
-        bar.inc(1);
-        report
-    };
-    let reports = alphas.into_iter().map(report).collect();
-    bar.finish_and_clear();
-    Reported { dataset: part.name.clone(), tasks, reports }
-}
-
-fn show(of: &Reported) {
-    for report in &of.reports {
-        println!("{} ({}), alpha {}:", of.dataset, of.tasks, report.alpha);
-        let mut table = Table::new();
-        table.load_preset(UTF8_HORIZONTAL_ONLY);
-        table.set_header([
-            "way",
-            "reward",
-            "95 %",
-            "score",
-            "dollars a task",
-            "p50 / p95 s",
-            "calls",
-            "single / multi / agentic",
-        ]);
-        for way in ["policy", "single", "multi", "agentic", "dimension_best", "oracle"] {
-            if let Some(figures) = report.ways.get(way) {
-                table.add_row(row(way, figures));
-            }
-        }
-        for column in 1..7 {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        println!("{table}");
-        let [low, mean, high] = report.over_best_fixed;
-        println!("Over the best fixed mode ({}): {mean:+.4} ({low:+.4} to {high:+.4}).", report.best_fixed_mode);
-        let [low, mean, high] = report.over_dimension_best;
-        println!("Over the best mode of each domain: {mean:+.4} ({low:+.4} to {high:+.4}).");
-        report.warnings.iter().for_each(|warning| println!("Look at this: {warning}."));
-        println!();
-    }
-}
-
-fn row(way: &str, figures: &Figures) -> Vec<String> {
-    let Figures { score, cost_usd, reward, latency_ms, modes, calls, .. } = figures;
-    vec![
-        way.into(),
-        format!("{:.4}", reward[1]),
-        format!("{:.4} to {:.4}", reward[0], reward[2]),
-        format!("{:.4}", score[1]),
-        format!("{:.6}", cost_usd[1]),
-        match latency_ms {
-            [_, 0.0] => "not measured".into(),
-            [middle, most] => format!("{:.1} / {:.1}", middle / 1e3, most / 1e3),
-        },
-        format!("{calls:.2}"),
-        modes.map(|share| format!("{share:.2}")).join(" / "),
-    ]
-}
-
 fn in_toy(arguments: &ModeRouterArguments) -> Result<()> {
+    let seed = arguments.seed.unwrap_or(1);
     let mut table = Table::new();
     table.load_preset(UTF8_HORIZONTAL_ONLY);
     table.set_header(["progressive exploration", "seed", "score", "single / multi / agentic"]);
     let mut runs = Vec::new();
     for progressive in [true, false] {
-        let settings = toy::settings(arguments.seed, progressive);
+        let settings = toy::settings(seed, progressive);
         let bar = progress::bar(settings.warm_up + settings.steps, "training in the toy");
         let report = toy::run(settings, &|_| bar.inc(1))?;
         bar.finish_and_clear();
         let modes = report.modes.map(|share| format!("{share:.3}")).join(" / ");
         let with = if progressive { "with" } else { "without" };
-        table.add_row([with.to_owned(), arguments.seed.to_string(), format!("{:.3}", report.score), modes]);
+        table.add_row([with.to_owned(), seed.to_string(), format!("{:.3}", report.score), modes]);
         runs.push((with.to_owned(), report.steps));
     }
     fs::create_dir_all(&arguments.run)?;
