@@ -276,9 +276,12 @@ impl PolicySettings {
             }
             Some(Features::Tfidf(_)) | None => {}
         }
-        let key = TrainedKind::ModeRouter.key();
-        let trained = self.mode_router.loaded.as_ref().map(|loaded| loaded.card.embedding());
-        trained.map_or(Ok(()), |trained| same_embedding(key, trained, used))
+        let named = |policy: &str| policy.split(':').any(|name| name == "mode_router");
+        let votes = self.voters.iter().any(|voter| named(&voter.policy));
+        if self.mode_router.loaded.is_none() && !named(&self.policy) && !votes {
+            return Ok(());
+        }
+        same_embedding(TrainedKind::ModeRouter.key(), self.mode_router.checkpoint().card.embedding(), used)
     }
 
     /// What was left out of the files that the card names, one sentence each, to be shown.

@@ -147,8 +147,7 @@ fn single(name: &str, settings: &PolicySettings, floor: f64) -> Result<Box<dyn P
         "mode_router" => {
             let of = &settings.mode_router;
             was_read(TrainedKind::ModeRouter.key(), of.model.as_deref(), of.loaded.is_some())?;
-            let loaded = of.loaded.as_ref().ok_or(RegistryError::Untrained(TrainedKind::ModeRouter))?;
-            Box::new(ModeRouter::new(loaded, floor))
+            Box::new(ModeRouter::new(&of.checkpoint(), floor))
         }
         other => return Err(RegistryError::Unknown(other.into())),
     })

@@ -77,13 +77,7 @@ impl Checker<'_> {
         if by_rule {
             return Some(ModeDriver::Rule);
         }
-        let Some(model) = model else {
-            self.problems.add(
-                "modes.model",
-                "must name what `pointsman train mode-router` wrote, for modes.driver = \"mode_router\"",
-            );
-            return None;
-        };
+        let Some(model) = model else { return Some(ModeDriver::Compact(Checkpoint::shipped())) };
         let read = Checkpoint::read(&self.base.join(model))
             .map_err(|error| self.problems.add("modes.model", error.to_string()));
         read.ok().map(|checkpoint| ModeDriver::Compact(Arc::new(checkpoint)))

@@ -70,7 +70,7 @@ pub struct TrainSettings {
 impl Default for TrainSettings {
     fn default() -> Self {
         Self {
-            shape: Shape::default(),
+            shape: Shape { width: 64, layers: 2, heads: 4 },
             seed: 1,
             warm_up: 400,
             practice: 400,

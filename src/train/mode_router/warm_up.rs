@@ -18,7 +18,7 @@ use crate::{
 /// The kind of token that refers to a call.
 const REF: u8 = 3;
 /// What part of the probability the rules keep where a trajectory is shown: something is left to be tried.
-const DOUBT: f64 = 0.1;
+const DOUBT: f64 = 0.03;
 
 /// What the rules alone would do.
 pub struct Rules<'a> {

@@ -1,6 +1,11 @@
 //! A trained mode-router in a file: safetensors, with a card of JSON in its header that says what it is and where it comes from.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -110,7 +115,17 @@ pub enum CheckpointError {
     },
 }
 
+/// The checkpoint that comes with the program; `policies/mode-router/README.md` is its card.
+const SHIPPED: &[u8] = include_bytes!("../../../../policies/mode-router/mode-router.safetensors");
+
 impl Checkpoint {
+    /// The one that comes with the program.
+    pub fn shipped() -> Arc<Self> {
+        static READ: OnceLock<Arc<Checkpoint>> = OnceLock::new();
+        let read = || Self::from_bytes(SHIPPED, "the mode-router that comes with this program");
+        READ.get_or_init(|| Arc::new(read().expect("a test reads it"))).clone()
+    }
+
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, CheckpointError> {
         let shown = path.display().to_string();

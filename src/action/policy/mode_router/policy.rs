@@ -28,7 +28,8 @@ const NAME: &str = "mode_router";
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModeRouterSettings {
-    /// The checkpoint, as `pointsman train mode-router` writes it; relative to the card's folder.
+    /// The checkpoint, as `pointsman train mode-router` writes it, relative to the card's folder; where none is named, the one that comes with
+    /// the program.
     pub model: Option<PathBuf>,
     /// What the file holds, once read.
     #[serde(skip)]
@@ -36,6 +37,11 @@ pub struct ModeRouterSettings {
 }
 
 impl ModeRouterSettings {
+    /// The checkpoint that is named, once read, else the one that comes with the program.
+    pub fn checkpoint(&self) -> Arc<Checkpoint> {
+        self.loaded.clone().unwrap_or_else(Checkpoint::shipped)
+    }
+
     pub(in crate::action::policy) fn load(&mut self, folder: &Path) -> Result<(), TrainedError> {
         if let Some(model) = &self.model {
             let path = folder.join(model);
