@@ -17,6 +17,8 @@ use crate::{
 const SEARCHED: usize = 500;
 /// Plans that are extended.
 const BEAM: usize = 8;
+/// Levels of alpha, from the lowest to the highest, for which fixed ways are known.
+const LEVELS: usize = 4;
 
 /// A fixed way of working.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +79,39 @@ impl Trial {
     }
 }
 
+/// The best plan of each mode, with its mean reward.
+pub type Best = [(Plan, f64); 3];
+
+/// The best plans of every domain, for some levels of alpha.
+#[derive(Debug, Clone)]
+pub struct FixedWays {
+    alpha: [f64; 2],
+    /// By level, then by domain.
+    levels: Vec<Vec<Best>>,
+}
+
+impl FixedWays {
+    /// Searches for them, for alphas in a range. `reference_usd` gives the dollars at which a trajectory's cost halves its reward in a pool.
+    pub fn search(environment: &dyn Environment, [low, high]: [f64; 2], reference_usd: impl Fn(usize) -> f64) -> Self {
+        let mut pools = vec![0; environment.domains().len()];
+        environment.queries().iter().for_each(|query| pools[query.domain] = query.pool);
+        let of = |alpha: f64| {
+            let best =
+                |(domain, pool): (usize, &usize)| Search::new(environment, domain, alpha, reference_usd(*pool)).best();
+            pools.iter().enumerate().map(best).collect()
+        };
+        let level = |level: usize| low + (high - low) * level as f64 / (LEVELS - 1) as f64;
+        Self { alpha: [low, high], levels: (0..LEVELS).map(|place| of(level(place))).collect() }
+    }
+
+    /// Those of a domain at the level that is nearest to alpha, which is in the range.
+    pub fn of(&self, domain: usize, alpha: f64) -> &Best {
+        let [low, high] = self.alpha;
+        let level = (alpha - low) / (high - low).max(f64::MIN_POSITIVE) * (LEVELS - 1) as f64;
+        &self.levels[(level.round() as usize).min(LEVELS - 1)][domain]
+    }
+}
+
 /// Plans for the tasks of one domain.
 pub struct Search<'a> {
     environment: &'a dyn Environment,
@@ -98,7 +133,7 @@ impl<'a> Search<'a> {
     }
 
     /// The best plan of each mode, with its mean reward on those tasks.
-    pub fn best(&self) -> [(Plan, f64); 3] {
+    pub fn best(&self) -> Best {
         let workers = 0..self.workers;
         let single = self.ranked(workers.clone().map(Plan::Single).collect());
         let mut multi = self.ranked(pairs(self.workers));

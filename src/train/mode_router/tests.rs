@@ -336,3 +336,12 @@ fn what_is_practised_is_what_is_done_then() {
         assert_eq!(workers, wanted, "{mode} of kind {query}");
     }
 }
+
+#[test]
+fn modes_are_shown_by_what_they_come_to_and_none_is_forgotten() {
+    assert!(warm_up::modes([0.5; 3]).iter().all(|share| (share - 1.0 / 3.0).abs() < 1e-12));
+    let shares = warm_up::modes([0.62, 0.60, -1.0]);
+    assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+    assert!(((shares[0] - 0.01) / (shares[1] - 0.01) - 1.0_f64.exp()).abs() < 1e-6, "{shares:?}");
+    assert!((shares[2] - 0.01).abs() < 1e-9);
+}

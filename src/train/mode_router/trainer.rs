@@ -14,7 +14,7 @@ use super::{
     loss::{Batch, Counts, Kind, LossSettings, loss, number, support},
     network::{Network, Sequence, variables, weights_of},
     optimiser::{AdamW, add, gather},
-    plans::{Plan, Search, tokens},
+    plans::{FixedWays, tokens},
     rollout::{Free, Rollout, look, picked, prefix, roll, seeded},
     schedule::Schedule,
     warm_up,
@@ -26,8 +26,6 @@ use crate::{
 
 /// Trajectories that gradients are made of at one time, where that is not a processor: what bounds memory.
 const PIECE: usize = 256;
-/// Levels of alpha, from the lowest to the highest, for which fixed ways are practised.
-const LEVELS: usize = 4;
 /// Numbers of a tensor that candle shares out among threads on a processor.
 const NUMBERS: usize = 1 << 16;
 
@@ -174,8 +172,8 @@ pub struct Trainer<'a> {
     pub(super) reference: Weights,
     pub(super) done: u64,
     pub(super) costs: Costs,
-    /// The best fixed ways, by level of alpha and domain, once they are needed.
-    fixed: Option<Vec<Vec<[Plan; 3]>>>,
+    /// The best fixed ways, once they are needed.
+    fixed: Option<FixedWays>,
 }
 
 impl<'a> Trainer<'a> {
@@ -262,40 +260,24 @@ impl<'a> Trainer<'a> {
         (alpha, order, prefix)
     }
 
-    /// The best fixed way of each mode for a query, at the level of alpha that is nearest.
-    fn fixed(&mut self) -> &[Vec<[Plan; 3]>] {
-        let (environment, [low, high], costs) = (self.environment, self.settings.alpha, &self.costs);
-        let search = || {
-            let mut pools = vec![0; environment.domains().len()];
-            environment.queries().iter().for_each(|query| pools[query.domain] = query.pool);
-            let level = |level: usize| low + (high - low) * level as f64 / (LEVELS - 1) as f64;
-            let of = |alpha: f64, domain: usize| {
-                let search = Search::new(environment, domain, alpha, costs.reference_usd(pools[domain]));
-                search.best().map(|(plan, _)| plan)
-            };
-            (0..LEVELS).map(|place| (0..pools.len()).map(|domain| of(level(place), domain)).collect()).collect()
-        };
-        self.fixed.get_or_insert_with(search)
-    }
-
     fn practise(&mut self) -> Result<StepReport, TrainError> {
         let network = Frozen::new(self.weights()?);
         let (step, of_rules) = (self.done, self.done < self.settings.warm_up);
-        if !of_rules {
-            self.fixed();
+        if !of_rules && self.fixed.is_none() {
+            let reference_usd = |pool| self.costs.reference_usd(pool);
+            self.fixed = Some(FixedWays::search(self.environment, self.settings.alpha, reference_usd));
         }
-        let [low, high] = self.settings.alpha;
         let write = |(place, query): (usize, usize)| {
             let (alpha, order, prefix) = self.look(step, query);
             let world = self.environment.world(query, self.settings.seed ^ step);
             let mut rng = self.rng(b"rules", &[step, place as u64]);
-            let mut shown = vec![];
+            let (mut shown, mut modes) = (vec![], self.settings.prior);
             if let (false, Some(fixed)) = (of_rules, &self.fixed) {
-                let level = (alpha - low) / (high - low).max(f64::MIN_POSITIVE) * (LEVELS - 1) as f64;
-                let plans = &fixed[level.round() as usize][self.environment.queries()[query].domain];
-                shown = tokens(&*world, &plans[rng.random_range(0..plans.len())], &order);
+                let plans = fixed.of(self.environment.queries()[query].domain, alpha);
+                shown = tokens(&*world, &plans[rng.random_range(0..plans.len())].0, &order);
+                modes = warm_up::modes(plans.each_ref().map(|(_, reward)| *reward));
             }
-            let mut rules = warm_up::Rules { modes: self.settings.prior, rng: &mut rng, targets: vec![] };
+            let mut rules = warm_up::Rules { modes, rng: &mut rng, targets: vec![] };
             let begun = network.begin(&prefix);
             let mut writer = warm_up::Shown { rules: &mut rules, tokens: shown.into_iter() };
             let rollout = roll(&network, &begun, &prefix, &order, &*world, None, &mut writer);

@@ -19,6 +19,8 @@ use crate::{
 const REF: u8 = 3;
 /// What part of the probability the rules keep where a trajectory is shown: something is left to be tried.
 const DOUBT: f64 = 0.03;
+/// By how much of reward a mode must be better to be e times as likely, where fixed ways are practised.
+const APART: f64 = 0.02;
 
 /// What the rules alone would do.
 pub struct Rules<'a> {
@@ -28,6 +30,14 @@ pub struct Rules<'a> {
     pub rng: &'a mut ChaCha8Rng,
     /// The distribution at every choice, as it was drawn from.
     pub targets: Vec<Vec<(Token, f64)>>,
+}
+
+/// How often each mode is to be declared where the best fixed way in it comes to this reward.
+pub fn modes(rewards: [f64; 3]) -> [f64; 3] {
+    let most = rewards.into_iter().fold(f64::NEG_INFINITY, f64::max);
+    let weights = rewards.map(|reward| ((reward - most) / APART).exp());
+    let sum: f64 = weights.iter().sum();
+    weights.map(|weight| DOUBT / 3.0 + (1.0 - DOUBT) * weight / sum)
 }
 
 impl Rules<'_> {
