@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Measures the README's figures with the release build and writes bench/results/. See bench/README.md.
 # Usage: bench/run.sh [demo] [action] [memory] [embedding] [domains] [verifiers] [regret] [classifiers] [replay]
-#        [journal] [kill] [faults] [off_policy] [paper] [load] [soak] [pages]    all of them but load, soak and pages without a name
+#        [journal] [kill] [faults] [off_policy] [paper] [mode_router] [load] [soak] [pages] [mode_training]
+#        all of them but load, soak, pages and mode_training without a name
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --release
@@ -15,7 +16,7 @@ mkdir -p "$out"
     echo "$(nproc) cores"
     rustc --version
 } > "$out/machine.txt"
-wanted=" ${*:-demo action memory embedding domains verifiers journal kill faults off_policy regret paper classifiers replay} "
+wanted=" ${*:-demo action memory embedding domains verifiers journal kill faults off_policy mode_router regret paper classifiers replay} "
 wants() { [[ $wanted == *" $1 "* ]]; }
 if wants demo; then
     "$bin" demo --tasks 2000 --json "$out/demo.json" | tee "$out/demo.txt"
@@ -65,6 +66,14 @@ if wants faults; then
 fi
 if wants off_policy; then
     { measured cargo bench --bench off_policy; cargo bench --bench off_policy 2>/dev/null; } | tee "$out/off_policy.txt"
+fi
+if wants mode_router; then
+    set -- cargo bench --bench mode_router
+    { measured "$@"; "$@" 2>/dev/null | grep -E 'time:'; } | tee "$out/mode_router.txt"
+fi
+if wants mode_training; then
+    set -- cargo bench --bench mode_training -- --json "$out/mode_training.json"
+    { measured "$@"; "$@" 2>/dev/null; } | tee "$out/mode_training.txt"
 fi
 if wants embedding; then
     cargo bench --bench embedding 2>&1 | tee /dev/stderr | sed -n '/^[0-9]* cores, /,$p' > "$out/embedding.txt"

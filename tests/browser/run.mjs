@@ -16,6 +16,7 @@ import * as keys from "./keys.mjs";
 import * as looks from "./looks.mjs";
 import { Page } from "./page.mjs";
 import * as remembered from "./remembered.mjs";
+import * as running from "./running.mjs";
 import { within } from "./wait.mjs";
 
 const TEST_MAX_MS = 240000;
@@ -80,7 +81,7 @@ async function run(browser, name, test) {
 }
 
 const words = process.argv.slice(2);
-const tests = [arriving, deciding, hostile, changing, remembered, keys, looks].flatMap((module) => Object.entries(module.tests))
+const tests = [arriving, deciding, running, hostile, changing, remembered, keys, looks].flatMap((module) => Object.entries(module.tests))
   .filter(([name]) => !words.length || words.some((word) => name.includes(word)));
 const browser = await chromium.launch({ executablePath: process.env.POINTSMAN_CHROMIUM || "/usr/bin/chromium", args: FLAGS });
 const failed = [];

@@ -180,7 +180,7 @@ export function trajectory(d) {
   const wrote = (c, i) => h("details", {}, h("summary", {}, `${n(i + 1)} ${name(c.role)} by ${name(c.arm)}${isNum(c.score) ? `, verified ${score3(c.score)}` : ""}`),
     keptText(c.output, str(out.kept), `Output of n${i + 1}`), str(c.trace) && [h("h3", {}, "Verifiers' words"), textBlock(c.trace, `Verifiers' words on n${i + 1}`)]);
   const turns = list(t.turns).map(rec);
-  return [words, h("ol", { class: "timeline" }, turns.slice(0, BLOCKS_MAX).map(turn)), more(turns, BLOCKS_MAX, "turn", "turns"), all.slice(0, BLOCKS_MAX).map(wrote)];
+  return [words, h("ol", { class: "timeline" }, turns.slice(0, BLOCKS_MAX).map(turn)), more(turns, BLOCKS_MAX, "turn", "turns"), ...all.slice(0, BLOCKS_MAX).map(wrote)];
 }
 function lane(from, part) {
   const i = h("i");
