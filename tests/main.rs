@@ -13,6 +13,7 @@ mod crash;
 #[path = "../bench/daemon.rs"]
 mod daemon;
 mod datasets;
+mod dialects;
 mod durability;
 mod encrypted;
 mod faults;

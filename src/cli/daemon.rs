@@ -240,6 +240,10 @@ async fn parts(config: &Config, folders: &Folders, data: &DataFolder) -> Result<
     let workers = Arc::new(Workers::new(Duration::from_millis(config.connect_timeout_ms)));
     let arms = config.arms.iter().enumerate().map(|(index, arm)| workers.arm(arm, index as u64));
     let catalogue = Catalogue::new(arms.collect::<Result<_>>()?)?;
+    let llm = match &config.modes.llm {
+        Some(routing) => workers.llm(&routing.settings)?,
+        None => None,
+    };
     let base = config.base.clone();
     let arm_maker: ArmMaker = Arc::new(move |table| {
         let config = check_arm(table, &base, &|name| std::env::var(name).ok()).map_err(|error| error.to_string())?;
@@ -247,7 +251,7 @@ async fn parts(config: &Config, folders: &Folders, data: &DataFolder) -> Result<
         let seed = config.id.as_str().bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(31) + u64::from(byte));
         workers.arm(&config, seed).map_err(|error| format!("{error:#}"))
     });
-    Ok((RouterParts { embedder, memory, memory_shape, snapshots, catalogue, arm_maker, registry }, place))
+    Ok((RouterParts { embedder, memory, memory_shape, snapshots, catalogue, arm_maker, registry, llm }, place))
 }
 
 /// How tasks are embedded.

@@ -17,6 +17,7 @@ use pointsman::{
         },
     },
     config::{ArmConfig, WorkerConfig},
+    modes::llm::{Endpoint, LlmSettings},
     replay::{Dataset, ReadOptions},
 };
 
@@ -42,6 +43,14 @@ impl Workers {
         let client = client(self.connect_timeout, proxy).context("the HTTP client cannot start")?;
         clients.insert(proxy.map(str::to_owned), client.clone());
         Ok(client)
+    }
+
+    /// The language model that routes, where it has an endpoint of its own.
+    pub(super) fn llm(&self, settings: &LlmSettings) -> Result<Option<Arc<dyn Worker>>> {
+        let Endpoint::Url { api_key_env, .. } = &settings.endpoint else { return Ok(None) };
+        let api_key = api_key_env.as_ref().and_then(|name| std::env::var(name).ok());
+        let worker = settings.endpoint.connect(settings, api_key, self.client(None)?);
+        Ok(worker.map(|worker| Arc::new(worker) as Arc<dyn Worker>))
     }
 
     /// One arm; `seed` makes a scripted worker's mistakes its own.

@@ -1,6 +1,7 @@
 //! From raw to checked: collects every problem before it gives up.
 
 mod audit;
+mod llm;
 mod modes;
 mod tenants;
 mod verifiers;
@@ -156,7 +157,7 @@ impl Checker<'_> {
         let arms = self.arms(&domains);
         let judge = self.judge(&arms, &domains);
         let audit = self.audit(&domains);
-        let modes = self.modes(&domains);
+        let modes = self.modes(&domains, &arms);
         let webhooks = self.webhooks(&domains, &tenants);
         let admin_key = server.as_ref().and_then(|server| self.admin_key(&server.admin_key_env));
         let cors_origins = server.as_ref().map_or_else(Vec::new, |server| self.origins(&server.cors_origins));

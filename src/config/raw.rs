@@ -10,7 +10,8 @@ use serde::Deserialize;
 use crate::{
     context::embedding::Pooling,
     journal::Synchronous,
-    round::{Capability, Mode, OnError, RewardWeights},
+    modes::llm::History,
+    round::{Capability, Dialect, Mode, OnError, RewardWeights},
     webhooks::EventType,
 };
 
@@ -180,6 +181,34 @@ pub(super) struct Audit {
 pub(super) enum Driver {
     Rule,
     ModeRouter,
+    Llm,
+}
+
+/// What is left out is as the dialect has it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModeLlm {
+    pub dialect: Dialect,
+    pub arm: Option<String>,
+    pub base_url: Option<String>,
+    pub model: Option<String>,
+    pub api_key_env: Option<String>,
+    #[serde(default)]
+    pub input_usd_per_1m: f64,
+    #[serde(default)]
+    pub output_usd_per_1m: f64,
+    pub temperature: Option<f64>,
+    pub top_p: Option<f64>,
+    pub tokens_max: Option<u32>,
+    pub mode_tokens_max: Option<u32>,
+    pub timeout_ms: Option<u64>,
+    pub resamples: Option<u32>,
+    pub question_chars_max: Option<usize>,
+    pub verdicts: Option<bool>,
+    pub history: Option<History>,
+    #[serde(default)]
+    pub names: BTreeMap<String, String>,
+    pub prompt_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -188,6 +217,8 @@ pub(super) struct Modes {
     pub driver: Driver,
     #[serde(default)]
     pub model: Option<PathBuf>,
+    #[serde(default)]
+    pub llm: Option<ModeLlm>,
     pub enabled: BTreeSet<Mode>,
     #[serde(default)]
     pub domains: BTreeMap<String, BTreeSet<Mode>>,

@@ -121,6 +121,11 @@ impl Decided {
         self.context.candidates.iter().find(taken).map_or(0.0, |candidate| candidate.cost_usd)
     }
 
+    /// The dollars that a language model's proposal cost.
+    pub fn proposal_usd(&self) -> f64 {
+        self.context.proposal.as_ref().map_or(0.0, |proposal| proposal.cost_usd)
+    }
+
     /// The event that records it.
     pub fn to_event(&self) -> Event {
         Event::Decided {

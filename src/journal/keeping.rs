@@ -104,6 +104,9 @@ impl Keeping {
             call.output = self.text(&call.output);
             call.trace.clear();
         }
+        for turn in outcome.trajectory.iter_mut().flat_map(|trajectory| &mut trajectory.turns) {
+            turn.said = None;
+        }
         outcome.kept = self.kept;
     }
 

@@ -24,8 +24,8 @@ use crate::{
     },
     grammar::{Answer, Episode, Request, Rules, Turn, Violation},
     round::{
-        Call, CallStatus, DecisionId, Guardrail, Kept, Mode, ModeFallback, Outcome, OutcomeStatus, Task, Trajectory,
-        TurnTaken,
+        Call, CallStatus, DecisionId, Guardrail, Kept, Mode, ModeFallback, Outcome, OutcomeStatus, SAID_BYTES_MAX,
+        Task, Trajectory, TurnTaken,
     },
     telemetry::Metric,
 };
@@ -153,6 +153,7 @@ impl<'a> Running<'a> {
                 Ok(written) => written,
                 Err(_) => continue,
             };
+            let said = driver.said().map(|said| cut(&said, SAID_BYTES_MAX));
             let taken = written.and_then(|written| {
                 let turn = self.with_first(written.turn);
                 self.episode.take(&turn)?;
@@ -162,7 +163,7 @@ impl<'a> Running<'a> {
                 Ok((Turn::Calls(requests), probability)) => {
                     refused = None;
                     let calls = (before + 1..=before + requests.len()).collect();
-                    self.trajectory.turns.push(TurnTaken { probability, calls, violation: None });
+                    self.trajectory.turns.push(TurnTaken { probability, calls, said, violation: None });
                     if !self.affordable(&requests) {
                         return self.stop(Guardrail::Dollars);
                     }
@@ -171,12 +172,12 @@ impl<'a> Running<'a> {
                     }
                 }
                 Ok((Turn::Answer(answer), probability)) => {
-                    self.trajectory.turns.push(TurnTaken { probability, ..TurnTaken::default() });
+                    self.trajectory.turns.push(TurnTaken { probability, said, ..TurnTaken::default() });
                     return End::Answered(answer);
                 }
                 // The mode was drawn with the decision; the episode refuses another.
                 Ok((Turn::Mode(_), _)) => return End::Broken,
-                Err(error) => match self.refuse(error, refused) {
+                Err(error) => match self.refuse(error, refused, said) {
                     Some(violation) => refused = Some(violation),
                     None => return End::Broken,
                 },
@@ -215,7 +216,7 @@ impl<'a> Running<'a> {
     }
 
     /// What was wrong with a turn, if it may be written once more.
-    fn refuse(&mut self, error: DriverError, refused: Option<Violation>) -> Option<Violation> {
+    fn refuse(&mut self, error: DriverError, refused: Option<Violation>, said: Option<String>) -> Option<Violation> {
         let (code, violation) = match error {
             DriverError::Violation(violation) => (violation.code().to_owned(), Some(violation)),
             DriverError::Failed(why) => {
@@ -224,7 +225,7 @@ impl<'a> Running<'a> {
             }
         };
         metrics::counter!(Metric::Violations.name(), "code" => code.clone()).increment(1);
-        self.trajectory.turns.push(TurnTaken { violation: Some(code), ..TurnTaken::default() });
+        self.trajectory.turns.push(TurnTaken { said, violation: Some(code), ..TurnTaken::default() });
         let again = violation.filter(|_| refused.is_none());
         if again.is_some() {
             self.fall_back(ModeFallback::Resampled);

@@ -32,7 +32,7 @@ pub use key::{KeyChange, KeyHash, KeyId, KeyRecord, KeyRole};
 pub use outcome::{Call, CallStatus, Outcome, OutcomeStatus, ToolCall};
 pub use proposal::{Dialect, Proposal};
 pub use task::{Constraints, Message, Metadata, PROMPT_BYTES_MAX, Task};
-pub use trajectory::{Guardrail, ModeFallback, Trajectory, TurnTaken};
+pub use trajectory::{Guardrail, ModeFallback, SAID_BYTES_MAX, Trajectory, TurnTaken};
 pub use unit::{Mode, Propensity, RewardWeights, Score};
 pub use verifier::{
     ComponentSource, OnError, VerifierChange, VerifierPatch, VerifierSettings, VerifierVersion, VersionOrigin,

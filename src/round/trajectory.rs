@@ -12,7 +12,7 @@ use super::ArmId;
 pub struct Trajectory {
     /// Who wrote the turns: `rule`, `mode_router` or `llm`.
     pub driver: String,
-    /// The model behind it, by the first digits of its BLAKE3 hash, where there is one.
+    /// The model behind it, where there is one: its name at its endpoint, or the first digits of its BLAKE3 hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// What cost weighed, in [0, 1]: as asked for and brought into the trained range.
@@ -37,6 +37,9 @@ pub struct Trajectory {
     pub kept_best: bool,
 }
 
+/// The longest words of a turn that are kept.
+pub const SAID_BYTES_MAX: usize = 8 << 10;
+
 /// One turn.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct TurnTaken {
@@ -46,6 +49,9 @@ pub struct TurnTaken {
     /// The calls that it made, from 1; none for the answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<usize>,
+    /// What a language model wrote of it, cut to [`SAID_BYTES_MAX`]. Untrusted; not kept where prompts are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
     /// The code of what is wrong with it; nothing was run then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub violation: Option<String>,

@@ -327,7 +327,9 @@ impl Running<'_> {
         let latency_ms = started.elapsed().as_secs_f64() * 1e3;
         let (said, cost_usd) = (stream.said(), stream.cost_usd());
         let asked = ask(&decided, chat);
-        let outcome = modes::called(decided.decision.id, &asked, &arm, said, cost_usd, failure.as_ref(), latency_ms);
+        let mut outcome =
+            modes::called(decided.decision.id, &asked, &arm, said, cost_usd, failure.as_ref(), latency_ms);
+        outcome.cost_usd += decided.proposal_usd();
         modes::trace_end(&span, &outcome, failure.as_ref());
         drop(span);
         if failure.is_some() {

@@ -99,6 +99,9 @@ impl Router {
         let text = text.as_ref().into();
         let mut context =
             Context { text, embedding, domain, neighbours, recall, candidates, last, weights, alpha, proposal: None };
+        self.tell_habits(&mut context.candidates, &snapshot.standings);
+        observe(&mut context, &snapshot.standings);
+        context.proposal = self.propose(&task, &context, &catalogue).await;
         let started = Instant::now();
         let span = tracing::info_span!(
             target: TRACES,
@@ -109,8 +112,6 @@ impl Router {
             pointsman.arm = Empty,
             pointsman.propensity = Empty,
         );
-        self.tell_habits(&mut context.candidates, &snapshot.standings);
-        observe(&mut context, &snapshot.standings);
         let drawn = draw(&Deciding::of(&snapshot), DecisionId::generate(), &task.id, &context)?;
         let Drawn { mut decision, poisoned, failed } = drawn;
         if let Some(error) = failed {

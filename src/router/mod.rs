@@ -27,6 +27,7 @@ mod keys;
 mod learner;
 mod lease;
 mod lesson;
+mod llm;
 mod logged;
 mod memory;
 mod modes;
@@ -64,7 +65,7 @@ use state::{Shown, locked};
 use crate::{
     access::{Hold, Keys, Scope, Tenants},
     action::policy::mode_router::ModeRouter,
-    arms::{Catalogue, Habits, Health},
+    arms::{Catalogue, Habits, Health, worker::Worker},
     context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
     journal::{Appended, Event, Journal, Keeping, NewEvent, Spent, Stored},
@@ -101,6 +102,7 @@ pub use feedback::{Acknowledged, AcknowledgedAs, ClientFeedback, ClientSource};
 pub use judge::JudgeSettings;
 pub use keys::{create_key, keys_of, revoke_key};
 pub use learner::PolicySnapshot;
+pub use llm::LlmRouting;
 pub use logged::logged_rounds;
 pub use memory::{refuse_in_use, restoration};
 pub use modes::{ModeDriver, ModeSettings};
@@ -190,6 +192,8 @@ pub struct Router {
     settings: RouterSettings,
     // What writes the turns of trajectories, where no rule does.
     mode_router: Option<Arc<ModeRouter>>,
+    // The language model that routes, where it has an endpoint of its own.
+    llm: Option<Arc<dyn Worker>>,
     keys: Keys,
     // Lets one change of keys at a time be checked and journaled; held across awaits, by nothing that requests wait for.
     changing_keys: tokio::sync::Mutex<()>,

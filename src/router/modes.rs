@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::{Router, RouterError, audit::RunBy};
+use super::{LlmRouting, Router, RouterError, audit::RunBy};
 use crate::{
     action::{
         policy::{
@@ -63,6 +63,8 @@ pub struct ModeSettings {
     pub guardrails: Guardrails,
     /// Who writes the turns.
     pub driver: ModeDriver,
+    /// The language model that routes, where there is one.
+    pub llm: Option<LlmRouting>,
 }
 
 /// Who writes the turns of modes of more than one call.
@@ -72,6 +74,8 @@ pub enum ModeDriver {
     Rule,
     /// A trained mode-router.
     Compact(Arc<Checkpoint>),
+    /// The language model that routes.
+    Llm,
 }
 
 impl ModeSettings {
@@ -83,7 +87,7 @@ impl ModeSettings {
     /// The mode-router that writes turns, where one does.
     pub(super) fn mode_router(&self) -> Option<Arc<ModeRouter>> {
         match &self.driver {
-            ModeDriver::Rule => None,
+            ModeDriver::Rule | ModeDriver::Llm => None,
             ModeDriver::Compact(checkpoint) => Some(Arc::new(ModeRouter::new(checkpoint, 0.0))),
         }
     }
@@ -91,7 +95,7 @@ impl ModeSettings {
     /// Whether the mode-router that writes turns understands the embeddings in use; those of another model would be read, and mean nothing.
     pub(super) fn check_embedding(&self, model: &str, dimension: usize) -> Result<(), CardError> {
         match &self.driver {
-            ModeDriver::Rule => Ok(()),
+            ModeDriver::Rule | ModeDriver::Llm => Ok(()),
             ModeDriver::Compact(checkpoint) => {
                 same_embedding("modes.model", checkpoint.card.embedding(), (model, dimension))
             }
@@ -148,12 +152,21 @@ impl Router {
     pub(super) async fn run_mode(&self, decided: &Decided, ask: &Ask<'_>, mode: Mode, arm: &ArmId, seen: bool) -> Ran {
         let catalogue = self.catalogue.load_full();
         let id = decided.decision.id;
-        match (catalogue.get(arm), mode) {
+        let mut ran = match (catalogue.get(arm), mode) {
             (Err(error), _) => modes::not_run(id, arm, &error.to_string()),
             (Ok(arm), Mode::Single) if seen => modes::run_single(id, ask, arm).await,
             (Ok(arm), Mode::Single) => modes::run_unseen(id, ask, arm).await,
             (Ok(arm), Mode::Multi | Mode::Agentic) => self.run_in_calls(decided, mode, arm, &catalogue).await,
+        };
+        if seen {
+            ran.outcome.cost_usd += decided.proposal_usd();
         }
+        let (cost_usd, weights) = (ran.outcome.cost_usd, self.weights(&decided.task));
+        ran.judged = ran.judged.map(|feedback| {
+            let reward = feedback.score.map(|score| weights.reward(score.get(), cost_usd));
+            Feedback { cost_usd, reward, ..feedback }
+        });
+        ran
     }
 
     async fn run_in_calls(&self, decided: &Decided, mode: Mode, first: &Arm, catalogue: &Catalogue) -> Ran {
@@ -172,12 +185,7 @@ impl Router {
         let watcher = Watcher { router: self, decided, judged: Mutex::default() };
         let mut ran = modes::run_team(&team, driver.as_mut(), &watcher).await;
         let mut judged = watcher.judged.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let weights = self.weights(&decided.task);
-        ran.judged = judged.remove(&ran.outcome.output).map(|feedback| {
-            let cost_usd = ran.outcome.cost_usd;
-            let reward = feedback.score.map(|score| weights.reward(score.get(), cost_usd));
-            Feedback { cost_usd, reward, ..feedback }
-        });
+        ran.judged = judged.remove(&ran.outcome.output);
         ran
     }
 }
@@ -186,6 +194,11 @@ impl Router {
     /// Who writes a decision's turns.
     fn writer(&self, decided: &Decided, offered: &[Arm]) -> Writer {
         let by_rule = || Writer { driver: Box::new(Rule), alpha: decided.context.alpha, model: None };
+        if self.settings.modes.driver == ModeDriver::Llm
+            && let Some((driver, model)) = self.llm_driver(decided, offered)
+        {
+            return Writer { driver: Box::new(driver), alpha: decided.context.alpha, model: Some(model) };
+        }
         let Some(router) = &self.mode_router else { return by_rule() };
         let arms: Vec<ArmId> = offered.iter().map(|arm| arm.id.clone()).collect();
         match router.prefix_of(&decided.context, &arms) {

@@ -37,7 +37,7 @@ use super::{
 use crate::{
     access::{Keys, TenantSettings, Tenants},
     action::policy::Action,
-    arms::{Arm, Catalogue, Habits, Health},
+    arms::{Arm, Catalogue, Habits, Health, worker::Worker},
     context::embedding::EmbeddingPool,
     feedback::verifier::Registry,
     journal::{Decided, Journal, JournalSettings, Keeping, Synchronous},
@@ -124,6 +124,8 @@ pub struct RouterParts {
     pub arm_maker: ArmMaker,
     /// The verifiers.
     pub registry: Registry,
+    /// The language model that routes, where it has an endpoint of its own.
+    pub llm: Option<Arc<dyn Worker>>,
 }
 
 /// What opening found.
@@ -161,7 +163,7 @@ impl Router {
     ) -> Result<(Arc<Self>, Opened), RouterError> {
         let started = Instant::now();
         let (committed, to_learn) = mpsc::channel(LEARNER_QUEUE);
-        let RouterParts { embedder, memory, memory_shape, snapshots, catalogue, arm_maker, registry } = parts;
+        let RouterParts { embedder, memory, memory_shape, snapshots, catalogue, arm_maker, registry, llm } = parts;
         settings.modes.check_embedding(embedder.model_id(), embedder.dimension())?;
         let journal = Arc::new(Journal::open(&settings.journal(embedder.model_id()), committed).await?);
         let keeping = Keeping::new(settings.prompts, journal.secret().await?);
@@ -268,6 +270,7 @@ impl Router {
             shown,
             events,
             mode_router: settings.modes.mode_router(),
+            llm,
             settings,
             keys,
             changing_keys: tokio::sync::Mutex::default(),

@@ -43,6 +43,10 @@ pub enum Metric {
     ModeFallbacks,
     /// Trajectories that a limit ended, by limit.
     Guardrails,
+    /// Tasks for which a language model that routes was asked, by what came of it.
+    Proposals,
+    /// Dollars that this cost, in millionths.
+    ProposalMicroUsd,
     /// Decisions that took the place of one whose worker gave no answer.
     Replaced,
     /// Decisions that nobody closed before their lease ended.
@@ -91,6 +95,8 @@ impl Metric {
             Self::Violations => "pointsman_mode_violations_total",
             Self::ModeFallbacks => "pointsman_mode_fallbacks_total",
             Self::Guardrails => "pointsman_mode_guardrails_total",
+            Self::Proposals => "pointsman_proposals_total",
+            Self::ProposalMicroUsd => "pointsman_proposal_micro_usd_total",
             Self::Replaced => "pointsman_replaced_total",
             Self::Abandoned => "pointsman_abandoned_total",
             Self::PolicyChanges => "pointsman_policy_changes_total",
@@ -114,6 +120,8 @@ pub enum Stage {
     Embed,
     /// Embedding to neighbours.
     Recall,
+    /// Context to what a language model that routes proposes.
+    Propose,
     /// Context to decision.
     Decide,
     /// Decision to answer.
@@ -131,6 +139,7 @@ pub fn observe_stage(stage: Stage, took: Duration) {
     let label = match stage {
         Stage::Embed => "embed",
         Stage::Recall => "recall",
+        Stage::Propose => "propose",
         Stage::Decide => "decide",
         Stage::Run => "run",
         Stage::Verify => "verify",

@@ -10,6 +10,7 @@ use std::{
 use super::{Checker, raw};
 use crate::{
     action::policy::mode_router::Checkpoint,
+    config::ArmConfig,
     feedback::verifier::VerifierSpec,
     grammar::Rules,
     modes::Guardrails,
@@ -18,7 +19,11 @@ use crate::{
 };
 
 impl Checker<'_> {
-    pub(super) fn modes(&mut self, domains: &BTreeMap<Domain, Option<Vec<VerifierSpec>>>) -> Option<ModeSettings> {
+    pub(super) fn modes(
+        &mut self,
+        domains: &BTreeMap<Domain, Option<Vec<VerifierSpec>>>,
+        arms: &[ArmConfig],
+    ) -> Option<ModeSettings> {
         let raw: raw::Modes = self.section("modes")?;
         let enabled = self.named_modes("modes.enabled", raw.enabled);
         let mut own = BTreeMap::new();
@@ -47,9 +52,14 @@ impl Checker<'_> {
         p.require(shown, "modes.shown_bytes_max", "must be from 256 to 1048576");
         let passes = raw.pass_score > 0.0 && raw.pass_score <= 1.0;
         p.require(passes, "modes.pass_score", "must be above 0 and at most 1");
+        let is_named = raw.llm.is_some();
+        let llm = raw.llm.and_then(|llm| self.llm(llm, arms));
+        let named = raw.driver != raw::Driver::Llm || is_named;
+        self.problems.require(named, "modes.llm", "must say where the model is, for modes.driver = \"llm\"");
         let driver = self.driver(raw.driver, raw.model)?;
         Some(ModeSettings {
             driver,
+            llm,
             enabled,
             domains: own,
             chats: raw.chats,
@@ -72,10 +82,12 @@ impl Checker<'_> {
 
     /// Who writes the turns.
     fn driver(&mut self, driver: raw::Driver, model: Option<PathBuf>) -> Option<ModeDriver> {
-        let by_rule = driver == raw::Driver::Rule;
-        self.problems.require(!by_rule || model.is_none(), "modes.model", "is for modes.driver = \"mode_router\"");
-        if by_rule {
-            return Some(ModeDriver::Rule);
+        let trained = driver == raw::Driver::ModeRouter;
+        self.problems.require(trained || model.is_none(), "modes.model", "is for modes.driver = \"mode_router\"");
+        match driver {
+            raw::Driver::Rule => return Some(ModeDriver::Rule),
+            raw::Driver::Llm => return Some(ModeDriver::Llm),
+            raw::Driver::ModeRouter => {}
         }
         let Some(model) = model else { return Some(ModeDriver::Compact(Checkpoint::shipped())) };
         let read = Checkpoint::read(&self.base.join(model))

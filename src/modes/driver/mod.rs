@@ -92,6 +92,11 @@ pub trait Driver: Send {
     /// The next turn.
     async fn next(&mut self, view: &View<'_>) -> Result<Written, DriverError>;
 
+    /// The words that it wrote for the turn it was last asked for, where it writes words.
+    fn said(&mut self) -> Option<String> {
+        None
+    }
+
     /// Dollars that its own words cost so far.
     fn cost_usd(&self) -> f64 {
         0.0

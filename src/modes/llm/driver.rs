@@ -39,6 +39,8 @@ pub struct LlmDriver {
     offers: Vec<Offer>,
     modes: Vec<Mode>,
     begun: Option<Begun>,
+    /// The words of the turn that was asked for last.
+    said: Option<String>,
     cost_usd: f64,
 }
 
@@ -62,7 +64,7 @@ impl LlmDriver {
     pub fn new(llm: Arc<Llm>, proposal: Option<&Proposal>, offers: Vec<Offer>, modes: Vec<Mode>) -> Self {
         let usable = |proposal: &&Proposal| proposal.dialect == llm.settings.dialect;
         let proposal = proposal.filter(usable).cloned();
-        Self { llm, proposal, offers, modes, begun: None, cost_usd: 0.0 }
+        Self { llm, proposal, offers, modes, begun: None, said: None, cost_usd: 0.0 }
     }
 
     /// The workers in the order in which the model is told of them.
@@ -211,7 +213,10 @@ impl Driver for LlmDriver {
             let forced = drawn.and_then(|worker| begun.tongue.forced(worker));
             let forced = forced.and_then(|turn| begun.tongue.render(&turn));
             let (text, probability) = match (begun.proposed.take(), forced) {
-                (Some(proposed), _) => (Some(proposed), None),
+                (Some(proposed), _) => {
+                    self.said = Some(proposed.clone());
+                    (Some(proposed), None)
+                }
                 (None, Some(forced)) => (Some(forced), Some(1.0)),
                 (None, None) => (None, None),
             };
@@ -232,10 +237,15 @@ impl Driver for LlmDriver {
         let said = self.llm.ask(&prompt).await.map_err(|error| DriverError::Failed(error.to_string()))?;
         self.cost_usd += said.cost_usd;
         let text = begun.tongue.turn_of(&said.text, said.is_ended);
+        self.said = Some(text.clone());
         begun.last = Some(text.clone());
         let (text, turn) = begun.read(text, view)?;
         begun.last = Some(text);
         Ok(Written { turn, probability: None })
+    }
+
+    fn said(&mut self) -> Option<String> {
+        self.said.take()
     }
 
     fn cost_usd(&self) -> f64 {

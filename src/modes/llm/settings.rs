@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
 use crate::{
     arms::worker::{HttpSettings, HttpWorker},
     chat::Protocol,
@@ -54,7 +56,8 @@ impl Endpoint {
 }
 
 /// How the model is shown what was written before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum History {
     /// Its turns are messages of the assistant, and what it is told messages of the user. Any endpoint can do that.
     Turns,

@@ -6,6 +6,7 @@ use super::{
     StepReport, TrainError, TrainSettings, Trainer,
     advantage::Scale,
     environment::{Environment, Toy},
+    loss::LossSettings,
     rollout::{Ended, Masked, prefix, roll, stream},
     schedule::Schedule,
 };
@@ -40,6 +41,7 @@ pub fn settings(seed: u64, progressive: bool) -> TrainSettings {
         alpha: [0.0, 0.0],
         scale: Scale::Group,
         schedule: Schedule { cold: 60, anneal: 120, support: 0.5, progressive },
+        loss: LossSettings { beta: 0.005, ..LossSettings::default() },
         prior: [0.998, 0.001, 0.001],
         ..TrainSettings::default()
     }

@@ -70,19 +70,19 @@ impl Default for TrainSettings {
         Self {
             shape: Shape { width: 64, layers: 2, heads: 4 },
             seed: 1,
-            warm_up: 400,
-            practice: 400,
-            steps: 1_400,
-            queries: 32,
+            warm_up: 300,
+            practice: 800,
+            steps: 1_600,
+            queries: 64,
             rollouts: 8,
-            rate: 1e-3,
+            rate: 3e-4,
             warm_up_rate: 2e-3,
             alpha: [0.0, 0.5],
             comet: true,
             scale: Scale::Batch,
-            // Twenty times as long as published: a step is that of a network 10,000 times smaller.
-            schedule: Schedule { cold: 500, anneal: 500, support: 0.5, ..Schedule::default() },
-            loss: LossSettings { beta: 0.005, ..LossSettings::default() },
+            // Several times as long as published: a step is that of a network 10,000 times smaller.
+            schedule: Schedule { cold: 150, anneal: 450, support: 0.5, ..Schedule::default() },
+            loss: LossSettings { beta: 0.01, ..LossSettings::default() },
             prior: [1.0 / 3.0; 3],
         }
     }

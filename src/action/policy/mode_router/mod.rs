@@ -24,5 +24,5 @@ pub use packed::{Numbers, pack, unpack};
 pub use piece::{
     ALPHA, NODES_MAX, PLACES, PLAIN, Piece, ROWS, TASK, WORKER, WORKERS_MAX, logit_place, logits, mode_place,
 };
-pub use policy::{ModeRouter, ModeRouterSettings, draw, pmf};
+pub use policy::{ModeRouter, ModeRouterSettings, described, draw, pmf};
 pub use weights::{EMBEDDING, Shape, Weights};

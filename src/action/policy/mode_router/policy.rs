@@ -190,7 +190,8 @@ pub fn draw(entries: &[(Token, f64)], u: f64) -> Option<(Token, f64)> {
 }
 
 /// The arms among the candidates, each once, and what is known of them.
-fn described(candidates: &[Candidate]) -> (Vec<ArmId>, Vec<Descriptor>) {
+/// The arms among candidates and what was measured of each, set against the others.
+pub fn described(candidates: &[Candidate]) -> (Vec<ArmId>, Vec<Descriptor>) {
     let mut arms: Vec<ArmId> = Vec::new();
     let mut known: Vec<Raw> = Vec::new();
     // A single call says best what a worker is like.

@@ -52,13 +52,13 @@ pub(super) struct ModeRouterArguments {
     /// Seeds everything [default: 1].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Steps after practice [default: 1400, with --backbone 90].
+    /// Steps after practice [default: 1600, with --backbone 90].
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
     /// The network's size: WIDTHxLAYERSxHEADS [default: 64x2x4].
     #[arg(long, value_name = "SHAPE")]
     shape: Option<Shape>,
-    /// The optimiser's rate [default: 1e-3, with --backbone 1e-6].
+    /// The optimiser's rate [default: 3e-4, with --backbone 1e-6].
     #[arg(long, value_name = "RATE")]
     rate: Option<f64>,
     /// Where the policy is written.
@@ -74,7 +74,7 @@ pub(super) struct ModeRouterArguments {
     #[arg(long)]
     force: bool,
     /// A TOML file of settings in place of the built-in ones: [schedule] cold = 300, and whatever `settings` of a run's report names.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["backbone", "toy"])]
     settings: Option<PathBuf>,
     /// Do not tell modes and what is done within them apart: plain GRPO.
     #[arg(long)]
@@ -209,9 +209,9 @@ fn device(name: &str) -> Result<Device> {
 /// A folder holds one run.
 fn begin(arguments: &ModeRouterArguments) -> Result<()> {
     let ModeRouterArguments { run, out, resume, force, .. } = arguments;
-    super::writable(out)?;
     fs::create_dir_all(run)
         .with_context(|| format!("cannot make {}: give another folder with --run DIR", run.display()))?;
+    super::writable(out)?;
     let there = run.join("training.safetensors").exists();
     if *resume && !there {
         bail!("{} holds no run to go on with: leave --resume out to begin one", run.display());
