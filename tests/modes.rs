@@ -214,7 +214,8 @@ async fn a_trained_policy_writes_the_turns() {
     std::fs::create_dir(&data).unwrap();
     dataset(&data, &["a", "b"], 0.001);
     let mut command = pointsman();
-    command.args(["train", "mode-router", "--shape", "16x1x2", "--steps", "2", "--dataset"]).arg(&data);
+    command.args(["train", "mode-router", "--shape", "16x1x2", "--steps", "2", "--settings"]);
+    command.arg(short(folder.path())).arg("--dataset").arg(&data);
     command.arg("--run").arg(folder.path().join("run")).arg("--out").arg(folder.path().join("m.safetensors"));
     let (status, stdout, stderr) = output(&mut command);
     assert!(status.success(), "{stdout}{stderr}");
@@ -250,6 +251,23 @@ async fn a_trained_policy_writes_the_turns() {
     assert!(status.success() && found["again"] == found["decisions"], "{stdout}{stderr}");
 }
 
+#[tokio::test]
+async fn the_mode_router_that_comes_with_the_program_decides_and_writes_the_turns() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("policies")).unwrap();
+    std::fs::write(folder.path().join("policies/trained.toml"), "name = \"trained\"\npolicy = \"mode_router\"\n")
+        .unwrap();
+    let config = MODES.replacen("enabled =", "driver = \"mode_router\"\nenabled =", 1);
+    let served = Served::in_folder(&format!("[policy]\ncard = \"trained\"\n{config}"), folder.path());
+    let answers = served.stream("", ndjson((0..30).map(|n| sum(n, 3)))).await;
+    assert!(answers.iter().all(|answer| answer["status"] == "done"), "{answers:?}");
+    let several =
+        answers.iter().find(|answer| answer["mode"] != "single").expect("one of thirty runs in several calls");
+    let (_, seen) = served.get(&format!("/v1/decisions/{}", several["decision_id"].as_str().unwrap())).await;
+    assert_eq!(seen["decision"]["policy"]["name"], "mode_router", "{seen}");
+    assert_eq!(seen["outcome"]["trajectory"]["driver"], "mode_router");
+}
+
 #[test]
 fn a_checkpoint_that_cannot_be_used_is_refused_at_start() {
     let folder = tempfile::tempdir().unwrap();
@@ -260,6 +278,14 @@ fn a_checkpoint_that_cannot_be_used_is_refused_at_start() {
     let (status, _, stderr) = output(pointsman().arg("check-config").arg(&file));
     assert_eq!(status.code(), Some(64));
     assert!(stderr.contains("modes.model") && stderr.contains("pointsman train mode-router"), "{stderr}");
+}
+
+/// Settings of a training that takes a second.
+fn short(folder: &std::path::Path) -> std::path::PathBuf {
+    let file = folder.join("short.toml");
+    std::fs::write(&file, "warm_up = 4\npractice = 4\nqueries = 4\nrollouts = 4\n[schedule]\ncold = 1\nanneal = 1\n")
+        .unwrap();
+    file
 }
 
 /// A dataset of three tasks and as many models as results.
@@ -290,6 +316,9 @@ fn training_refuses_what_nothing_can_be_learnt_from_and_goes_on_where_it_was_lef
         let mut command = pointsman();
         let steps = if more.contains(&"--steps") { &[][..] } else { &["--steps", "2"][..] };
         command.args(["train", "mode-router", "--shape", "16x1x2"]).args(steps).arg("--dataset").arg(data);
+        if !more.contains(&"--settings") {
+            command.arg("--settings").arg(short(folder.path()));
+        }
         command.arg("--run").arg(folder.path().join("run")).arg("--out").arg(folder.path().join("out.safetensors"));
         output(command.args(more))
     };
@@ -309,8 +338,22 @@ fn training_refuses_what_nothing_can_be_learnt_from_and_goes_on_where_it_was_lef
     assert!(!status.success() && stderr.contains("the lower one first"), "{stderr}");
     let (status, _, stderr) = train(&good, &["--device", "tpu"]);
     assert!(!status.success() && stderr.contains("give cpu or cuda:N"), "{stderr}");
-    let (status, stdout, stderr) = train(&good, &[]);
+    let (status, _, stderr) = train(&good, &["--noise", "1.5"]);
+    assert!(!status.success() && stderr.contains("must be a number from 0 to 1"), "{stderr}");
+    let wrong = folder.path().join("wrong.toml");
+    for (text, wanted) in [("cold = ", "is no TOML"), ("[schedule]\ncoal = 3", "coal"), ("steps = \"many\"", "steps")] {
+        std::fs::write(&wrong, text).unwrap();
+        let (status, _, stderr) = train(&good, &["--settings", wrong.to_str().unwrap()]);
+        assert!(!status.success() && stderr.contains("wrong.toml") && stderr.contains(wanted), "{stderr}");
+    }
+    let (status, stdout, stderr) = train(&good, &["--sweep", "--false-positive", "0.2"]);
     assert!(status.success() && stdout.contains("Over the best fixed mode"), "{stdout}{stderr}");
+    assert!(stdout.contains("good (test), alpha 0.3") && stdout.contains("passes 20 % of wrong ones"), "{stdout}");
+    assert!(stdout.contains("where verifiers are others"), "{stdout}");
+    let report = std::fs::read_to_string(folder.path().join("run/report.json")).unwrap();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((&report["settings"]["practice"], &report["verifier"]["false_positive"]), (&json!(4), &json!(0.2)));
+    assert_eq!(report["sweep"].as_array().unwrap().len(), 7);
     let steps =
         |folder: &std::path::Path| std::fs::read_to_string(folder.join("run/steps.jsonl")).unwrap().lines().count();
     let first = steps(folder.path());

@@ -34,6 +34,14 @@ export function sentence(d) {
   return `Chosen with probability ${prob(dec.propensity)}${among} (${name(reason) || "no reason given"}: ${why}).`;
 }
 
+/** What a language model that routes said of the task. */
+function proposed(of) {
+  if (!of) return "";
+  const p = rec(of), refused = list(p.violations).length;
+  const what = p.mode ? `${name(p.mode)}${p.arm ? ` / ${name(p.arm)}` : ""}` : p.failure ? `nothing: ${str(p.failure).slice(0, 300)}` : "nothing that could be read";
+  return `${what}, by a language model (${[usd(p.cost_usd), ms(p.latency_ms), refused && plural(refused, "turn refused", "turns refused")].filter(Boolean).join(", ")})`;
+}
+
 export function facts(d, id) {
   const task = rec(d.task), dec = rec(d.decision), ctx = rec(d.context), out = rec(d.outcome), last = ctx.session_last;
   const state = d.abandoned ? "abandoned: nobody said what became of it before its lease ended" : d.outcome ? str(out.status) : "not answered yet";
@@ -43,6 +51,7 @@ export function facts(d, id) {
     ["Decision", name(dec.id) || id.slice(0, NAME_MAX)], ["Task", name(task.id)],
     ["Domain", task.domain ? h("a", { href: pageLink("domains", str(task.domain)) }, name(task.domain)) : ""],
     ["Domain found by likeness", isNum(ctx.domain_similarity) ? score3(ctx.domain_similarity) : ""],
+    ["Proposed", proposed(ctx.proposal)],
     ["Policy", policyText(dec.policy)], ["Learnt rounds", isNum(dec.learnt_rounds) ? int(dec.learnt_rounds) : ""], ["Seed", name(dec.seed)],
     ["Status", name(state)], ["Cost", d.outcome ? usd(out.cost_usd) : ""], ["Latency", d.outcome ? ms(out.latency_ms) : ""],
     ["In place of", instead ? h("a", { href: pageLink("decisions", instead) }, "an earlier decision that gave no answer") : ""],
@@ -176,7 +185,8 @@ export function trajectory(d) {
     ["Refused turns", refused ? int(refused) : ""], ["Workers offered", list(t.offered).map((a, i) => `worker_${i + 1} ${name(a)}`).join(", ").slice(0, 600)], ["Prices", name(t.prices)],
   ]);
   const turn = (x) => h("li", {}, x.violation ? h("span", { class: "fail" }, `refused: ${worded({}, x.violation)}`) : list(x.calls).length ? `calls ${list(x.calls).map(n).join(", ")}` : "answers",
-    isNum(x.probability) && h("span", { class: "muted" }, `, drawn with probability ${prob(x.probability)}`));
+    isNum(x.probability) && h("span", { class: "muted" }, `, drawn with probability ${prob(x.probability)}`),
+    str(x.said) && h("details", {}, h("summary", {}, "What was written"), textBlock(x.said, "What the language model wrote of this turn")));
   const wrote = (c, i) => h("details", {}, h("summary", {}, `${n(i + 1)} ${name(c.role)} by ${name(c.arm)}${isNum(c.score) ? `, verified ${score3(c.score)}` : ""}`),
     keptText(c.output, str(out.kept), `Output of n${i + 1}`), str(c.trace) && [h("h3", {}, "Verifiers' words"), textBlock(c.trace, `Verifiers' words on n${i + 1}`)]);
   const turns = list(t.turns).map(rec);
