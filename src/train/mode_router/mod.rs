@@ -1,6 +1,6 @@
 //! Training of `mode_router`: COMET-GRPO with progressive exploration, in a world made of recorded outcomes.
 //!
-//! First the network learns the rules (`warm_up`). Then, step by step, several trajectories of each of some queries are written without the
+//! First the network learns the rules (`warm_up`), then the best fixed ways of each domain (`plans`). Then, step by step, several trajectories of each of some queries are written without the
 //! grammar's mask (`rollout`) in one world (`environment`); what they came to is compared within each group (`advantage`), and the network is moved towards what
 //! came to more (`loss`, `optimiser`). At first every group's mode is forced, so that each mode is learnt before modes compete (`schedule`).
 //!
