@@ -11,7 +11,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use pointsman::train::mode_router::toy;
+use pointsman::train::mode_router::{evaluate::bootstrapped, toy};
 use serde_json::{Value, json};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
@@ -57,6 +57,7 @@ fn main() -> ExitCode {
     let mut text = String::new();
     let (whole, without) = runs.split_at(SEEDS.len());
     rewards(&mut text, whole);
+    let together = together(&mut text, whole);
     savings(&mut text, whole);
     ablations(&mut text, &whole[0], without);
     sweep(&mut text, &whole[0]);
@@ -72,7 +73,7 @@ fn main() -> ExitCode {
                 |run| json!({"name": run.name, "seed": run.seed, "report": brief(&run.report), "last_steps": run.last}),
             )
             .collect();
-        let whole = json!({"runs": runs, "toy": toys});
+        let whole = json!({"runs": runs, "over_best_fixed_all_seeds": together, "toy": toys});
         let written = serde_json::to_vec_pretty(&whole).map(|bytes| fs::write(&file, bytes));
         if !matches!(written, Ok(Ok(()))) {
             eprintln!("cannot write {}", file.display());
@@ -137,6 +138,7 @@ fn brief(report: &Value) -> Value {
                 if let Some(report) = report.as_object_mut() {
                     report.remove("domains");
                     report.remove("plans");
+                    report.remove("over_best_fixed_by_task");
                 }
             }
         }
@@ -184,6 +186,34 @@ fn rewards(text: &mut String, runs: &[Run]) {
         }
     }
     text.push('\n');
+}
+
+/// All seeds at once: what they differ by from the best fixed mode, averaged for each task.
+fn together(text: &mut String, runs: &[Run]) -> Vec<Value> {
+    let _ = writeln!(
+        text,
+        "All seeds together, over the best fixed mode: the mean over seeds for each task, paired by task\n"
+    );
+    let _ = writeln!(text, "| dataset | alpha | over the best fixed mode |\n|---|---|---|");
+    let mut all = Vec::new();
+    for (place, (name, dataset)) in datasets(&runs[0]).enumerate() {
+        for (alpha, report) in dataset["reports"].as_array().into_iter().flatten().enumerate() {
+            let tasks = report["over_best_fixed_by_task"].as_array().map_or(0, Vec::len);
+            let mut means = vec![0.0; tasks];
+            for run in runs {
+                let path = format!("/datasets/{place}/reports/{alpha}/over_best_fixed_by_task");
+                let found = run.report.pointer(&path).and_then(Value::as_array).into_iter().flatten();
+                for (mean, one) in means.iter_mut().zip(found) {
+                    *mean += one.as_f64().unwrap_or(f64::NAN) / runs.len() as f64;
+                }
+            }
+            let found = json!(bootstrapped(&means));
+            let _ = writeln!(text, "| {name} | {} | {} |", number(report, "/alpha"), interval(&found));
+            all.push(json!({"dataset": name, "alpha": report["alpha"], "over_best_fixed": found}));
+        }
+    }
+    text.push('\n');
+    all
 }
 
 fn savings(text: &mut String, runs: &[Run]) {

@@ -60,6 +60,8 @@ pub struct Report {
     pub best_fixed_mode: Mode,
     /// The policy's mean reward less that mode's: low end, mean, high end.
     pub over_best_fixed: [f64; 3],
+    /// The same task by task, in the dataset's order: several seeds can be compared with the fixed ways together.
+    pub over_best_fixed_by_task: Vec<f64>,
     /// The same against the best mode of each domain.
     pub over_dimension_best: [f64; 3],
     /// What to look at before this is deployed.
@@ -145,12 +147,13 @@ impl Evaluation<'_> {
                 (name, rows.collect::<BTreeMap<_, _>>())
             })
             .collect();
-        let over = |other: &[Trial]| self.difference(policy, other, alpha);
+        let over = |other: &[Trial]| bootstrapped(&self.differences(policy, other, alpha));
         Report {
             alpha,
             cost_reference_usd: self.cost_reference_usd,
             best_fixed_mode: Mode::ALL[best],
             over_best_fixed: over(&ways[1 + best].1),
+            over_best_fixed_by_task: self.differences(policy, &ways[1 + best].1, alpha),
             over_dimension_best: over(&ways[4].1),
             warnings: warnings(&domains),
             ways: ways.iter().map(|(way, trials)| ((*way).to_owned(), figures(trials, &all))).collect(),
@@ -203,20 +206,18 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The difference of mean rewards, paired by task.
-    pub fn difference(&self, ours: &[Trial], theirs: &[Trial], alpha: f64) -> [f64; 3] {
+    /// The differences of rewards, task by task.
+    fn differences(&self, ours: &[Trial], theirs: &[Trial], alpha: f64) -> Vec<f64> {
         let reward = |trial: &Trial| trial.reward(alpha, self.cost_reference_usd);
-        let differences: Vec<f64> =
-            ours.iter().zip(theirs).map(|(ours, theirs)| reward(ours) - reward(theirs)).collect();
-        bootstrapped(&differences)
+        ours.iter().zip(theirs).map(|(ours, theirs)| reward(ours) - reward(theirs)).collect()
     }
 }
 
 /// Worlds of evaluations are none of training's.
 const WORLDS: u64 = 1 << 40;
 
-/// Low end, mean and high end of a mean, by the percentiles of resamples.
-fn bootstrapped(values: &[f64]) -> [f64; 3] {
+/// Low end, mean and high end of a mean, 95 %, by the percentiles of resamples.
+pub fn bootstrapped(values: &[f64]) -> [f64; 3] {
     let n = values.len();
     if n == 0 {
         return [0.0; 3];
