@@ -69,7 +69,7 @@ if wants off_policy; then
 fi
 if wants mode_router; then
     set -- cargo bench --bench mode_router
-    { measured "$@"; "$@" 2>/dev/null | grep -E 'time:'; } | tee "$out/mode_router.txt"
+    { measured "$@"; "$@" 2>/dev/null | grep -E '^mode_router/|time:' | sed 'N;s/\n */  /'; } | tee "$out/mode_router.txt"
 fi
 if wants mode_training; then
     set -- cargo bench --bench mode_training -- --json "$out/mode_training.json"
