@@ -84,7 +84,7 @@ impl SnapshotFile {
     /// Whether the manifest's numbers can be true together.
     fn check(&self) -> Result<(), SnapshotError> {
         let Manifest { shape, first_seq, next_seq, count, .. } = &self.manifest;
-        let bytes = count * shape.dimension as u64 * 4;
+        let bytes = count.saturating_mul(shape.dimension as u64).saturating_mul(4);
         let problem = match () {
             () if !(1..=COUNT_MAX).contains(&shape.cap) => format!("a cap of {} entries", shape.cap),
             () if !(1..=DIMENSION_MAX).contains(&shape.dimension) => format!("{} dimensions", shape.dimension),
