@@ -427,11 +427,7 @@ impl Checker<'_> {
         let worker = Value::Table(of_worker).try_into::<raw::Worker>().map_err(&mut read).ok();
         let (arm, worker) = (arm?, self.worker(key, worker?, domains));
         let raw::Arm { id, input_usd_per_1m, output_usd_per_1m, capabilities, enabled } = arm;
-        for (name, price) in [("input_usd_per_1m", input_usd_per_1m), ("output_usd_per_1m", output_usd_per_1m)] {
-            let sane = (0.0..=1e6).contains(&price);
-            self.problems.require(sane, format!("{key}.{name}"), "must be dollars per million tokens, 0 or more");
-        }
-        let prices = Prices { input_usd_per_1m, output_usd_per_1m };
+        let prices = self.prices(key, Prices { input_usd_per_1m, output_usd_per_1m });
         match ArmId::new(&id) {
             Ok(id) => Some(ArmConfig { id, prices, capabilities, enabled, worker }),
             Err(error) => {
@@ -439,6 +435,15 @@ impl Checker<'_> {
                 None
             }
         }
+    }
+
+    fn prices(&mut self, key: &str, prices: Prices) -> Prices {
+        let Prices { input_usd_per_1m, output_usd_per_1m } = prices;
+        for (name, price) in [("input_usd_per_1m", input_usd_per_1m), ("output_usd_per_1m", output_usd_per_1m)] {
+            let sane = (0.0..=1e6).contains(&price);
+            self.problems.require(sane, format!("{key}.{name}"), "must be dollars per million tokens, 0 or more");
+        }
+        prices
     }
 
     fn worker(
@@ -482,15 +487,18 @@ impl Checker<'_> {
         p.require((1..=10_000).contains(&concurrency), format!("{key}.concurrency"), "must be from 1 to 10000");
         let proxied = proxy.as_deref().is_none_or(|proxy| web(proxy) && reqwest::Proxy::all(proxy).is_ok());
         p.require(proxied, format!("{key}.proxy"), "must be an address such as http://proxy.example.com:3128");
-        let api_key = api_key_env.and_then(|name| {
-            let found = (self.env)(&name).filter(|value| !value.is_empty());
-            if found.is_none() {
-                let advice = format!("${name} is not set; export it, or remove api_key_env if no key is needed");
-                self.problems.add(format!("{key}.api_key_env"), advice);
-            }
-            found.map(|value| (name, value))
-        });
+        let api_key = api_key_env.and_then(|name| self.api_key(key, name));
         Endpoint { protocol, base_url, model, api_key, timeout_ms, idle_timeout_ms, retries, concurrency, proxy }
+    }
+
+    /// The key in a variable that an endpoint names, with the variable's name.
+    fn api_key(&mut self, key: &str, name: String) -> Option<(String, String)> {
+        let found = (self.env)(&name).filter(|value| !value.is_empty());
+        if found.is_none() {
+            let advice = format!("${name} is not set; export it, or remove api_key_env if no key is needed");
+            self.problems.add(format!("{key}.api_key_env"), advice);
+        }
+        found.map(|value| (name, value))
     }
 
     fn skill(

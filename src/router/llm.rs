@@ -1,6 +1,6 @@
 //! The language model that routes: what it proposes for a task before it is decided, and its part in trajectories.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::Router;
 use crate::{
@@ -47,9 +47,8 @@ impl Router {
         let mut offers = offers(&context.candidates);
         offers.truncate(self.settings.modes.offered_max);
         let rules = &self.settings.modes.guardrails.rules;
-        let started = std::time::Instant::now();
         let proposal = llm.propose(task.prompt(), &offers, &modes(&context.candidates), rules).await;
-        observe_stage(Stage::Propose, started.elapsed());
+        observe_stage(Stage::Propose, Duration::from_secs_f64(proposal.latency_ms / 1e3));
         let came_to = match (&proposal.failure, proposal.mode) {
             (Some(_), _) => "failed",
             (None, None) => "refused",

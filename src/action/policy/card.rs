@@ -276,7 +276,7 @@ impl PolicySettings {
             }
             Some(Features::Tfidf(_)) | None => {}
         }
-        let named = |policy: &str| policy.split(':').any(|name| name == "mode_router");
+        let named = |policy: &str| policy.split(':').any(|name| name == TrainedKind::ModeRouter.name());
         let votes = self.voters.iter().any(|voter| named(&voter.policy));
         if self.mode_router.loaded.is_none() && !named(&self.policy) && !votes {
             return Ok(());

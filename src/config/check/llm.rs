@@ -19,13 +19,8 @@ impl Checker<'_> {
             let read = fs::read_to_string(self.base.join(file));
             read.map_err(|error| self.problems.add("modes.llm.prompt_file", error.to_string())).ok()
         });
-        let prices = Prices { input_usd_per_1m: raw.input_usd_per_1m, output_usd_per_1m: raw.output_usd_per_1m };
-        for (key, usd) in
-            [("input_usd_per_1m", prices.input_usd_per_1m), ("output_usd_per_1m", prices.output_usd_per_1m)]
-        {
-            let sane = (0.0..=1e6).contains(&usd);
-            self.problems.require(sane, format!("modes.llm.{key}"), "must be from 0 to 1000000 dollars");
-        }
+        let (input_usd_per_1m, output_usd_per_1m) = (raw.input_usd_per_1m, raw.output_usd_per_1m);
+        let prices = self.prices("modes.llm", Prices { input_usd_per_1m, output_usd_per_1m });
         let built_in = LlmSettings::new(endpoint?, raw.dialect);
         let settings = LlmSettings {
             temperature: raw.temperature.unwrap_or(built_in.temperature),
@@ -62,10 +57,9 @@ impl Checker<'_> {
                 }
             },
             (None, Some(base_url), Some(model)) => {
-                let missing = api_key_env.as_ref().filter(|name| (self.env)(name).is_none_or(|key| key.is_empty()));
-                if let Some(name) = missing {
-                    let advice = format!("${name} is not set; export it, or remove api_key_env if no key is needed");
-                    self.problems.add("modes.llm.api_key_env", advice);
+                // Told where it is missing; what it holds is no setting.
+                if let Some(name) = api_key_env {
+                    self.api_key("modes.llm", name.clone());
                 }
                 Some(Endpoint::Url {
                     base_url: base_url.clone(),

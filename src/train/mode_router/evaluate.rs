@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     environment::{Environment, Matrix},
-    plans::{Plan, Search, Trial, trial},
+    plans::{Best, Plan, Search, Trial, trial},
     rollout::{Ended, Masked, prefix, roll, stream},
 };
 use crate::{action::policy::mode_router::Frozen, round::Mode};
@@ -110,7 +110,7 @@ impl Evaluation<'_> {
     /// What the policy did beside the fixed ways.
     pub fn report(&self, policy: &[Trial], alpha: f64) -> Report {
         let matrix = self.held_out;
-        let plans: Vec<[(Plan, f64); 3]> = (0..matrix.domains().len())
+        let plans: Vec<Best> = (0..matrix.domains().len())
             .map(|domain| Search::new(self.known, domain, alpha, self.cost_reference_usd).best())
             .collect();
         let fixed = |mode: usize| self.run(|query| &plans[matrix.queries()[query].domain][mode].0);
@@ -147,14 +147,14 @@ impl Evaluation<'_> {
                 (name, rows.collect::<BTreeMap<_, _>>())
             })
             .collect();
-        let over = |other: &[Trial]| bootstrapped(&self.differences(policy, other, alpha));
+        let over_best_fixed = self.differences(policy, &ways[1 + best].1, alpha);
         Report {
             alpha,
             cost_reference_usd: self.cost_reference_usd,
             best_fixed_mode: Mode::ALL[best],
-            over_best_fixed: over(&ways[1 + best].1),
-            over_best_fixed_by_task: self.differences(policy, &ways[1 + best].1, alpha),
-            over_dimension_best: over(&ways[4].1),
+            over_best_fixed: bootstrapped(&over_best_fixed),
+            over_best_fixed_by_task: over_best_fixed,
+            over_dimension_best: bootstrapped(&self.differences(policy, &ways[4].1, alpha)),
             warnings: warnings(&domains),
             ways: ways.iter().map(|(way, trials)| ((*way).to_owned(), figures(trials, &all))).collect(),
             domains,

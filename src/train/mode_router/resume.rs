@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use candle_core::{Device, Tensor};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{TrainError, TrainSettings, Trainer, environment::Environment, grading::Costs, optimiser::AdamW};
 use crate::action::policy::mode_router::{Numbers, Weights, pack, unpack};
@@ -49,9 +49,7 @@ impl<'a> Trainer<'a> {
         }
         let text = serde_json::to_string(&kept).map_err(|error| wrong(error.to_string()))?;
         let bytes = pack(TRAINING, &text, &numbers).map_err(wrong)?;
-        // Whole or not at all.
-        let beside = path.with_extension("part");
-        fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path)).map_err(|error| wrong(error.to_string()))
+        whole(path, &bytes).map_err(wrong)
     }
 
     /// Goes on where a training was left.
@@ -61,14 +59,8 @@ impl<'a> Trainer<'a> {
         device: Device,
         path: &Path,
     ) -> Result<Self, TrainError> {
-        let shown = path.display().to_string();
-        let wrong = |reason: String| TrainError::File { path: shown.clone(), reason };
-        let bytes = fs::read(path).map_err(|error| wrong(error.to_string()))?;
-        let (text, mut found) = unpack(TRAINING, &bytes).map_err(wrong)?;
-        let kept: Kept = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        if let Some(what) = difference(&kept.settings, &settings) {
-            return Err(TrainError::OtherSettings { path: shown, what });
-        }
+        let wrong = |reason: String| TrainError::File { path: path.display().to_string(), reason };
+        let (kept, mut found) = kept(path, TRAINING, &settings, |kept: &Kept| &kept.settings)?;
         let mut trainer = Self::new(environment, settings, device)?;
         let device = trainer.device.clone();
         let mut read = |name: &str| -> Result<Tensor, TrainError> {
@@ -94,8 +86,32 @@ impl<'a> Trainer<'a> {
     }
 }
 
+/// Writes a file whole or not at all.
+pub(super) fn whole(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    let beside = path.with_extension("part");
+    fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path)).map_err(|error| error.to_string())
+}
+
+/// What a training with the same settings kept: what is said under the header's key, and the numbers.
+pub(super) fn kept<K: DeserializeOwned, S: Serialize>(
+    path: &Path,
+    key: &str,
+    asked: &S,
+    settings: impl Fn(&K) -> &S,
+) -> Result<(K, Numbers), TrainError> {
+    let shown = path.display().to_string();
+    let wrong = |reason: String| TrainError::File { path: shown.clone(), reason };
+    let bytes = fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let (text, numbers) = unpack(key, &bytes).map_err(wrong)?;
+    let kept: K = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    match difference(settings(&kept), asked) {
+        Some(what) => Err(TrainError::OtherSettings { path: shown, what }),
+        None => Ok((kept, numbers)),
+    }
+}
+
 /// The first setting that differs, but for the number of steps: a training may go on for longer.
-pub(super) fn difference<S: Serialize>(kept: &S, asked: &S) -> Option<String> {
+fn difference<S: Serialize>(kept: &S, asked: &S) -> Option<String> {
     let json = |settings: &S| {
         let mut json = serde_json::to_value(settings).unwrap_or_default();
         if let Some(settings) = json.as_object_mut() {

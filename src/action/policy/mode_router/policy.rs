@@ -189,8 +189,7 @@ pub fn draw(entries: &[(Token, f64)], u: f64) -> Option<(Token, f64)> {
     found.or_else(|| entries.iter().rev().find(|(_, p)| *p > 0.0)).copied()
 }
 
-/// The arms among the candidates, each once, and what is known of them.
-/// The arms among candidates and what was measured of each, set against the others.
+/// The arms among the candidates, each once, and what was measured of them, set against each other.
 pub fn described(candidates: &[Candidate]) -> (Vec<ArmId>, Vec<Descriptor>) {
     let mut arms: Vec<ArmId> = Vec::new();
     let mut known: Vec<Raw> = Vec::new();

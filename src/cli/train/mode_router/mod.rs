@@ -11,7 +11,10 @@ use candle_core::Device;
 use clap::Args;
 use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
 use pointsman::{
-    action::policy::mode_router::{Card, Checkpoint, Frozen, Shape},
+    action::policy::{
+        lay_over,
+        mode_router::{Card, Checkpoint, Frozen, Shape},
+    },
     replay::Dataset,
     round::Embedding,
     train::mode_router::{
@@ -261,25 +264,13 @@ fn split(dataset: &Dataset, vectors: &Embedded, (verifier, with_cost): (Verifier
     })
 }
 
-/// What is given takes the place of what is there, table by table.
-fn merged(mut there: toml::Table, given: toml::Table) -> toml::Table {
-    for (key, value) in given {
-        let value = match (there.remove(&key), value) {
-            (Some(toml::Value::Table(there)), toml::Value::Table(given)) => toml::Value::Table(merged(there, given)),
-            (_, value) => value,
-        };
-        there.insert(key, value);
-    }
-    there
-}
-
 fn settings(arguments: &ModeRouterArguments) -> Result<TrainSettings> {
     let mut settings = match &arguments.settings {
         None => TrainSettings::default(),
         Some(path) => {
             let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-            let given = text.parse().with_context(|| format!("{} is no TOML", path.display()))?;
-            let settings = merged(toml::Table::try_from(TrainSettings::default())?, given);
+            let mut settings = toml::Table::try_from(TrainSettings::default())?;
+            lay_over(&mut settings, text.parse().with_context(|| format!("{} is no TOML", path.display()))?);
             settings.try_into().with_context(|| format!("{} does not fit", path.display()))?
         }
     };

@@ -1,12 +1,15 @@
 //! Adapters as files: a folder as PEFT writes it, and beside it what a training needs to go on.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use candle_core::{DType, Device, Tensor};
 use serde_json::json;
 
 use super::{LoraSettings, Target};
-use crate::action::policy::mode_router::{Numbers, pack};
+use crate::{
+    action::policy::mode_router::{Numbers, pack},
+    train::mode_router::resume::whole,
+};
 
 /// The adapters' numbers.
 pub const ADAPTERS_FILE: &str = "adapter_model.safetensors";
@@ -68,10 +71,4 @@ pub fn write_adapters(folder: &Path, base: &str, settings: &LoraSettings, number
     let config = serde_json::to_vec_pretty(&config).map_err(|error| error.to_string())?;
     whole(&folder.join(ADAPTERS_FILE), &pack("format", "pt", numbers)?)?;
     whole(&folder.join(CONFIG_FILE), &config)
-}
-
-/// Writes a file whole or not at all.
-pub fn whole(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    let beside = path.with_extension("part");
-    fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path)).map_err(|error| error.to_string())
 }

@@ -8,14 +8,20 @@ use serde::{Deserialize, Serialize};
 use super::{
     super::{
         Adapters, Backbone,
-        keep::{TRAINING_FILE, keep, taken, whole, write_adapters},
+        keep::{TRAINING_FILE, keep, taken, write_adapters},
         lora,
     },
     BackboneSettings, BackboneTrainer,
 };
 use crate::{
-    action::policy::mode_router::{Numbers, pack, unpack},
-    train::mode_router::{TrainError, environment::Environment, grading::Costs, optimiser::AdamW, resume::difference},
+    action::policy::mode_router::{Numbers, pack},
+    train::mode_router::{
+        TrainError,
+        environment::Environment,
+        grading::Costs,
+        optimiser::AdamW,
+        resume::{kept, whole},
+    },
 };
 
 /// The header's key of what is kept beside the numbers.
@@ -80,14 +86,10 @@ impl<'a> BackboneTrainer<'a> {
         settings: BackboneSettings,
         folder: &Path,
     ) -> Result<Self, TrainError> {
-        let path = folder.join(TRAINING_FILE).display().to_string();
+        let file = folder.join(TRAINING_FILE);
+        let (kept, mut found) = kept(&file, TRAINING, &settings, |kept: &Kept| &kept.settings)?;
+        let path = file.display().to_string();
         let wrong = |reason: String| TrainError::File { path: path.clone(), reason };
-        let bytes = fs::read(&path).map_err(|error| wrong(error.to_string()))?;
-        let (text, mut found) = unpack(TRAINING, &bytes).map_err(wrong)?;
-        let kept: Kept = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        if let Some(what) = difference(&kept.settings, &settings) {
-            return Err(TrainError::OtherSettings { path, what });
-        }
         let mut trainer = Self::new(environment, backbone, settings)?;
         if trainer.fingerprint()? != kept.model {
             return Err(TrainError::OtherSettings { path, what: "the model is another one".into() });
